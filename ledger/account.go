@@ -1,0 +1,195 @@
+package ledger
+
+import (
+	"strings"
+	"time"
+)
+
+// DefaultLedger is the ledger of an account that is named without one.
+const DefaultLedger = "main"
+
+const (
+	transitPrefix = "transit:"
+
+	ledgerNameBytesMax  = 32
+	accountNameBytesMax = 128
+)
+
+// AccountRef names an account across ledgers. It is written "ledger/name"; String always writes the ledger.
+type AccountRef struct {
+	Ledger string
+	Name   string
+}
+
+// ParseAccountRef reads "eu/alice" or "alice", which is on DefaultLedger. A ledger's name is lower-case letters, digits
+// and -, at most 32; an account's is letters, digits and _ . : @ + -, at most 128, beginning with a letter, digit or
+// _. Accounts named transit:… are the ledger's own and are read here too: see IsTransit. field names the input in the
+// error, an *InvalidError.
+func ParseAccountRef(field, s string) (AccountRef, error) {
+	ledgerName, name, qualified := strings.Cut(s, "/")
+	if !qualified {
+		ledgerName, name = DefaultLedger, s
+	}
+	if s == "" {
+		return AccountRef{}, invalid(field, "an account is required, such as alice or eu/alice")
+	}
+	if err := CheckLedgerName(field, ledgerName); err != nil {
+		return AccountRef{}, err
+	}
+	if err := CheckAccountName(field, name); err != nil {
+		return AccountRef{}, err
+	}
+	return AccountRef{Ledger: ledgerName, Name: name}, nil
+}
+
+// String is "ledger/name".
+func (r AccountRef) String() string { return r.Ledger + "/" + r.Name }
+
+// CheckLedgerName says whether name can name a ledger. The error is an *InvalidError for field.
+func CheckLedgerName(field, name string) error {
+	ok := name != "" && len(name) <= ledgerNameBytesMax && isLower(name[0])
+	for i := range len(name) {
+		ok = ok && (isLower(name[i]) || isDigit(name[i]) || name[i] == '-')
+	}
+	if !ok {
+		return invalid(field, "%q does not name a ledger: use lower-case letters, digits and -, a letter first, at most %d",
+			clip(name), ledgerNameBytesMax)
+	}
+	return nil
+}
+
+// CheckAccountName says whether name can name an account within its ledger. The error is an *InvalidError for field.
+func CheckAccountName(field, name string) error {
+	ok := name != "" && len(name) <= accountNameBytesMax
+	for i := range len(name) {
+		c := name[i]
+		plain := isLower(c) || isDigit(c) || ('A' <= c && c <= 'Z') || c == '_'
+		ok = ok && (plain || (i > 0 && strings.IndexByte(".:@+-", c) >= 0))
+	}
+	if !ok {
+		return invalid(field, "%q does not name an account: use letters, digits and _ . : @ + -, at most %d",
+			clip(name), accountNameBytesMax)
+	}
+	return nil
+}
+
+func isLower(c byte) bool { return 'a' <= c && c <= 'z' }
+func isDigit(c byte) bool { return '0' <= c && c <= '9' }
+
+// TransitAccount names the account where money is while it is on its way to or from another ledger. There is one for
+// each asset; a ledger opens it when it is first needed, without floor or ceiling.
+func TransitAccount(otherLedger string) string { return transitPrefix + otherLedger }
+
+// IsTransit says whether name is a transit account's. Only the steps of a transfer between ledgers may use those.
+func IsTransit(name string) bool { return strings.HasPrefix(name, transitPrefix) }
+
+// TransitLedger is the other ledger of the transit account name, or "".
+func TransitLedger(name string) string {
+	other, ok := strings.CutPrefix(name, transitPrefix)
+	if !ok {
+		return ""
+	}
+	return other
+}
+
+// AccountStatus says what an account takes part in.
+type AccountStatus string
+
+// An open account gives and takes. A frozen one neither gives nor takes until it is opened again. A closed one is
+// done: its balance is zero. A frozen or closed account still takes back its own money when a step is reversed.
+const (
+	AccountOpen   AccountStatus = "open"
+	AccountFrozen AccountStatus = "frozen"
+	AccountClosed AccountStatus = "closed"
+)
+
+// ParseAccountStatus reads "open", "frozen" or "closed". The error is an *InvalidError.
+func ParseAccountStatus(s string) (AccountStatus, error) {
+	switch status := AccountStatus(s); status {
+	case AccountOpen, AccountFrozen, AccountClosed:
+		return status, nil
+	default:
+		return "", invalid("status", "%q is not open, frozen or closed", clip(s))
+	}
+}
+
+// Account is one account of a ledger as it was at the moment of reading.
+type Account struct {
+	ID       int64
+	Name     string // within its ledger
+	Asset    Asset
+	Balance  Amount
+	Version  int64   // the number of its entries
+	Floor    *Amount // the least balance; nil: unlimited
+	Ceiling  *Amount // the greatest balance; nil: unlimited
+	Status   AccountStatus
+	Metadata map[string]string
+	OpenedAt time.Time
+	// EntryAt is the time of the last entry, or zero when there is none.
+	EntryAt time.Time
+}
+
+// NewAccount returns an open account with the defaults: floor 0, so no overdraft, and no ceiling.
+func NewAccount(name string, asset Asset) Account {
+	return Account{Name: name, Asset: asset, Floor: new(Amount), Status: AccountOpen}
+}
+
+// Validate says whether a can be opened. The error is an *InvalidError. Transit accounts are the ledger's own.
+func (a *Account) Validate() error {
+	if err := CheckAccountName("account", a.Name); err != nil {
+		return err
+	}
+	if IsTransit(a.Name) {
+		return invalid("account", "%q: accounts named transit:… are opened by the ledger itself", a.Name)
+	}
+	if a.Asset.IsZero() {
+		return invalid("asset", "an asset is required, such as USD or POINTS/0")
+	}
+	if a.Floor != nil && a.Ceiling != nil && a.Floor.Cmp(*a.Ceiling) > 0 {
+		return invalid("floor", "the floor %s is above the ceiling %s", a.Floor.Format(a.Asset), a.Ceiling.Format(a.Asset))
+	}
+	return checkMetadata(a.Metadata)
+}
+
+// AccountChange is an absolute write of some of an account's settings: nil leaves a setting as it is. Level 1: a
+// repeat is safe and needs no key.
+type AccountChange struct {
+	Floor    *Limit
+	Ceiling  *Limit
+	Status   *AccountStatus
+	Metadata map[string]string // nil: as it is; else replaces all
+}
+
+// Limit is a floor or ceiling in an AccountChange: an amount, or none.
+type Limit struct {
+	None   bool
+	Amount Amount // when not None
+}
+
+// Pointer is the limit as an Account holds it: nil for none.
+func (l Limit) Pointer() *Amount {
+	if l.None {
+		return nil
+	}
+	return &l.Amount
+}
+
+// PageSizeMax is the most rows that one read of a page returns.
+const PageSizeMax = 1_000
+
+// AccountsPage asks for accounts in the order in which they were opened.
+type AccountsPage struct {
+	AfterID int64 // the ID of the last account of the page before; 0 for the first page
+	Limit   int   // 1 to PageSizeMax
+}
+
+// EntriesPage asks for entries of one account in the order of their versions.
+type EntriesPage struct {
+	Account string
+	Asset   Asset // zero, unless Account is a transit account that has several
+	// AfterVersion is the version of the last entry of the page before; 0 for the first page.
+	AfterVersion int64
+	// From and To bound the entries' time, From included and To not; zero is unbounded.
+	From, To time.Time
+	Limit    int // 1 to PageSizeMax
+}

@@ -1,0 +1,109 @@
+package workflows
+
+import (
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"payonce/activities"
+)
+
+// Options are all time-outs and retry policies of the workflows. DefaultOptions has the production values; tests and the
+// demo use shorter ones. Running transfers take new values at their next step: they are not part of what a replay
+// compares.
+type Options struct {
+	// Fast is the first way that a forward step is tried: as a local activity, in the worker that runs the workflow.
+	Fast FastOptions
+	// Forward is the durable way of post, withdraw and deposit.
+	Forward StepOptions
+	// Settle is how resolve and refund run: with more patience, since nothing else can be done.
+	Settle StepOptions
+	// Record is how a dead letter is written. AttemptsMax 0 is no cap: the transfer waits for a person anyway.
+	Record StepOptions
+	// Outage bounds how long a step waits for a ledger that can't be reached.
+	Outage OutageOptions
+	// Ask is how the command line's reads and account commands run. The caller's own time-out ends them.
+	Ask StepOptions
+}
+
+// FastOptions bound the fast path of a step.
+type FastOptions struct {
+	TimeoutStartToClose time.Duration
+	AttemptsMax         int32 // 0 turns the fast path off
+	Backoff             time.Duration
+}
+
+// StepOptions bound the durable path of a step. Backoff doubles from BackoffFirst up to BackoffMax.
+type StepOptions struct {
+	TimeoutStartToClose time.Duration
+	BackoffFirst        time.Duration
+	BackoffMax          time.Duration
+	AttemptsMax         int32 // 0 is no cap
+}
+
+// OutageOptions bound the waiting for a ledger that can't be reached. An outage uses up none of a step's attempts.
+type OutageOptions struct {
+	// Budget is how long one step waits in all, also in the queue of a ledger that no worker serves. After it, the
+	// step's attempts count as run out.
+	Budget       time.Duration
+	BackoffFirst time.Duration
+	BackoffMax   time.Duration
+}
+
+// DefaultOptions returns the production values. A ledger's own time-outs are below TimeoutStartToClose, so that a step
+// that is given up here has normally been given up there.
+func DefaultOptions() Options {
+	return Options{
+		Fast:    FastOptions{TimeoutStartToClose: 2 * time.Second, AttemptsMax: 2, Backoff: 100 * time.Millisecond},
+		Forward: StepOptions{TimeoutStartToClose: 10 * time.Second, BackoffFirst: 200 * time.Millisecond, BackoffMax: 30 * time.Second, AttemptsMax: 10},
+		Settle:  StepOptions{TimeoutStartToClose: 10 * time.Second, BackoffFirst: 500 * time.Millisecond, BackoffMax: time.Minute, AttemptsMax: 30},
+		Record:  StepOptions{TimeoutStartToClose: 10 * time.Second, BackoffFirst: 500 * time.Millisecond, BackoffMax: time.Minute},
+		Outage:  OutageOptions{Budget: 24 * time.Hour, BackoffFirst: time.Second, BackoffMax: time.Minute},
+		Ask:     StepOptions{TimeoutStartToClose: 10 * time.Second, BackoffFirst: 200 * time.Millisecond, BackoffMax: 5 * time.Second},
+	}
+}
+
+// local returns the options of the fast path. The whole has room for every attempt: by default Temporal would bound all
+// attempts together by the time-out of one.
+func (o FastOptions) local() workflow.LocalActivityOptions {
+	attempts := time.Duration(o.AttemptsMax)
+	return workflow.LocalActivityOptions{
+		StartToCloseTimeout:    o.TimeoutStartToClose,
+		ScheduleToCloseTimeout: attempts * (o.TimeoutStartToClose + 2*o.Backoff),
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval:    o.Backoff,
+			BackoffCoefficient: 2,
+			MaximumInterval:    o.Backoff,
+			MaximumAttempts:    o.AttemptsMax,
+			// In an outage the durable path waits better than a local activity, which holds up its workflow task.
+			NonRetryableErrorTypes: []string{activities.ErrorLedgerUnavailable},
+		},
+	}
+}
+
+// durable returns the options of an activity on a ledger's task queue. There is no schedule-to-start time-out: waiting
+// for a worker is not a failure of the step.
+func (o StepOptions) durable(ledgerName, summary string) workflow.ActivityOptions {
+	return workflow.ActivityOptions{
+		TaskQueue:           LedgerTaskQueue(ledgerName),
+		Summary:             summary,
+		StartToCloseTimeout: o.TimeoutStartToClose,
+		RetryPolicy: &temporal.RetryPolicy{
+			InitialInterval:    o.BackoffFirst,
+			BackoffCoefficient: 2,
+			MaximumInterval:    o.BackoffMax,
+			MaximumAttempts:    o.AttemptsMax,
+		},
+	}
+}
+
+// capped is durable for a step whose attempts are capped: attemptsMax of them within the time left for outages. An
+// outage ends the activity at once, so that it does not use the attempts up.
+func (o StepOptions) capped(ledgerName, summary string, attemptsMax int32, within time.Duration) workflow.ActivityOptions {
+	options := o.durable(ledgerName, summary)
+	options.ScheduleToCloseTimeout = within
+	options.RetryPolicy.MaximumAttempts = attemptsMax
+	options.RetryPolicy.NonRetryableErrorTypes = []string{activities.ErrorLedgerUnavailable}
+	return options
+}

@@ -1,0 +1,194 @@
+package workflows
+
+import (
+	"fmt"
+	"time"
+
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"payonce/activities"
+	"payonce/ledger"
+)
+
+// step is a forward step: post, withdraw or deposit. Its activity has the name of its kind.
+type step struct {
+	name     Step
+	kind     ledger.Kind
+	activity string
+	input    activities.StepInput
+	resolve  Step // the step that resolves it
+}
+
+func (t *transfer) post() step {
+	return step{
+		name: StepPost, kind: ledger.KindPost, activity: "Post", resolve: StepResolvePost,
+		input: t.stepInput(StepPost, t.parsed.From.Ledger, t.parsed.From.Name, t.parsed.To.Name, ""),
+	}
+}
+
+func (t *transfer) withdraw() step {
+	from, to := t.parsed.From, t.parsed.To
+	return step{
+		name: StepWithdraw, kind: ledger.KindWithdraw, activity: "Withdraw", resolve: StepResolveWithdraw,
+		input: t.stepInput(StepWithdraw, from.Ledger, from.Name, ledger.TransitAccount(to.Ledger), to.String()),
+	}
+}
+
+func (t *transfer) deposit() step {
+	from, to := t.parsed.From, t.parsed.To
+	return step{
+		name: StepDeposit, kind: ledger.KindDeposit, activity: "Deposit", resolve: StepResolveDeposit,
+		input: t.stepInput(StepDeposit, to.Ledger, ledger.TransitAccount(from.Ledger), to.Name, from.String()),
+	}
+}
+
+func (t *transfer) stepInput(name Step, ledgerName, from, to, other string) activities.StepInput {
+	return activities.StepInput{
+		Ledger:   ledgerName,
+		Key:      StepKey(t.workflowID, name),
+		From:     from,
+		To:       to,
+		Amount:   t.parsed.Amount.Format(t.parsed.Asset),
+		Asset:    t.parsed.Asset.String(),
+		Other:    other,
+		Memo:     t.input.Memo,
+		Metadata: t.input.Metadata,
+	}
+}
+
+// call is one activity that a ledger is asked to run for a step.
+type call struct {
+	step     Step
+	ledger   string
+	activity string
+	input    any
+}
+
+func (s step) call() call {
+	return call{step: s.name, ledger: s.input.Ledger, activity: s.activity, input: s.input}
+}
+
+// resolveCall asks for the outcome of s, which is given up because of cause.
+func resolveCall(s step, cause error) call {
+	code := ledger.CodeAttemptsExhausted
+	if temporal.IsCanceledError(cause) {
+		code = ledger.CodeCancelled
+	}
+	return call{
+		step: s.resolve, ledger: s.input.Ledger, activity: "Resolve",
+		input: activities.ResolveInput{Kind: s.kind, Step: s.input, Code: code, Detail: ledger.ClipNote(errorText(cause))},
+	}
+}
+
+// refundCall gives the withdraw back: the same money, the other way.
+func (t *transfer) refundCall() call {
+	withdraw := t.withdraw().input
+	refund := t.stepInput(StepRefund, withdraw.Ledger, withdraw.To, withdraw.From, withdraw.Other)
+	refund.Reverses = withdraw.Key
+	return call{step: StepRefund, ledger: refund.Ledger, activity: "Refund", input: refund}
+}
+
+// forward tries a forward step: first fast, then durably, under the same key. An error other than a wrong request leaves
+// the outcome unknown, also when nothing was tried: an earlier run of this transfer may have.
+func (t *transfer) forward(ctx workflow.Context, s step) (activities.StepOutcome, error) {
+	if err := ctx.Err(); err != nil {
+		return activities.StepOutcome{}, err
+	}
+	if t.takeBack {
+		return activities.StepOutcome{}, errTakenBack
+	}
+	c := s.call()
+	t.startStep(ctx, c.step)
+	if t.options.Fast.AttemptsMax > 0 {
+		outcome, err := t.fast(ctx, c)
+		if err == nil || isWrongRequest(err) || temporal.IsCanceledError(err) {
+			return outcome, err
+		}
+	}
+	return t.durable(ctx, c, t.options.Forward)
+}
+
+// insist runs what has to succeed, with the patience of Options.Settle. An error leaves nothing but to ask a person.
+func (t *transfer) insist(ctx workflow.Context, c call) (activities.StepOutcome, error) {
+	t.startStep(ctx, c.step)
+	return t.durable(ctx, c, t.options.Settle)
+}
+
+// fast runs a call as a local activity: in this worker, without a task of its own.
+func (t *transfer) fast(ctx workflow.Context, c call) (activities.StepOutcome, error) {
+	options := t.options.Fast.local()
+	options.Summary = t.summary(c)
+	var outcome activities.StepOutcome
+	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, options), c.activity, c.input).Get(ctx, &outcome)
+	if err != nil {
+		if !isNotServed(err) {
+			t.failed(ctx, c.step, err, attemptsUsed(err, t.options.Fast.AttemptsMax))
+		}
+		return outcome, err
+	}
+	t.report(c.step, outcome)
+	return outcome, nil
+}
+
+// durable runs a call as an activity on its ledger's task queue until it has an outcome, its attempts have run out, or
+// the outage budget has. An outage uses up no attempts: it is waited out here, and the activity scheduled again.
+func (t *transfer) durable(ctx workflow.Context, c call, o StepOptions) (activities.StepOutcome, error) {
+	t.publish(ctx, StateRunning)
+	attemptsLeft := o.AttemptsMax
+	outageEnd := workflow.Now(ctx).Add(t.options.Outage.Budget)
+	backoff := t.options.Outage.BackoffFirst
+	for {
+		var outcome activities.StepOutcome
+		within := max(outageEnd.Sub(workflow.Now(ctx)), o.TimeoutStartToClose)
+		options := o.capped(c.ledger, t.summary(c), attemptsLeft, within)
+		err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), c.activity, c.input).Get(ctx, &outcome)
+		if err == nil {
+			t.report(c.step, outcome)
+			return outcome, nil
+		}
+		if temporal.IsCanceledError(err) {
+			return outcome, err
+		}
+		used := attemptsUsed(err, attemptsLeft)
+		t.failed(ctx, c.step, err, used)
+		if !isOutage(err) {
+			return outcome, err
+		}
+		attemptsLeft -= used - 1
+		if !workflow.Now(ctx).Add(backoff).Before(outageEnd) {
+			return outcome, err
+		}
+		if err := workflow.Sleep(ctx, backoff); err != nil {
+			return outcome, err
+		}
+		backoff = min(2*backoff, t.options.Outage.BackoffMax)
+	}
+}
+
+// summary labels an activity in Temporal's web UI: "deposit 10.00 USD/2 to eu/bob".
+func (t *transfer) summary(c call) string {
+	money := t.parsed.Amount.Format(t.parsed.Asset) + " " + t.parsed.Asset.String()
+	switch c.step {
+	case StepPost:
+		return fmt.Sprintf("post %s from %s to %s", money, t.parsed.From, t.parsed.To)
+	case StepWithdraw:
+		return fmt.Sprintf("withdraw %s from %s", money, t.parsed.From)
+	case StepDeposit:
+		return fmt.Sprintf("deposit %s to %s", money, t.parsed.To)
+	case StepRefund:
+		return fmt.Sprintf("refund %s to %s", money, t.parsed.From)
+	case StepResolvePost, StepResolveWithdraw, StepResolveDeposit:
+		return fmt.Sprintf("%s of %s", c.step, money)
+	default:
+		return string(c.step)
+	}
+}
+
+// stepFailures is what went wrong with one step in this run.
+type stepFailures struct {
+	attempts int
+	first    time.Time
+	last     time.Time
+	text     string
+}
