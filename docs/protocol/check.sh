@@ -1,0 +1,42 @@
+#!/usr/bin/env bash
+# Checks the model of the transfer protocol with spin, and that each mutant of it fails: a checker that can't find a
+# fault proves nothing. Bounds from the environment: ATTEMPTS, RUNS, PARKINGS.
+set -euo pipefail
+
+model=$(cd "$(dirname "$0")" && pwd)/transfer.pml
+mutants="NOKEY NOSEAL NORESOLVE NOWHY EARLYBACK DECREE FORGETFUL"
+bounds="-DATTEMPTS=${ATTEMPTS:-2} -DRUNS=${RUNS:-2} -DPARKINGS=${PARKINGS:-1}"
+
+command -v spin >/dev/null || { echo "model: spin is missing; install it (Debian: apt-get install spin)" >&2; exit 1; }
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+cd "$work"
+
+# Prints "errors states" of the model built with the given definitions.
+check() {
+  # shellcheck disable=SC2086 # definitions are words
+  spin $bounds $1 -a "$model" >spin.log 2>&1 || { cat spin.log >&2; return 1; }
+  gcc -O2 -DSAFETY -DVECTORSZ=2048 -DCOLLAPSE -o pan pan.c
+  ./pan -m1000000 -w24 >pan.log
+  if grep -q 'max search depth too small\|out of memory' pan.log; then
+    echo "model: the search was cut short" >&2
+    return 1
+  fi
+  sed -n 's/^State-vector.*errors: \([0-9]*\).*/\1/p' pan.log
+  sed -n 's/^ *\([0-9.e+]*\) states, stored.*/\1/p' pan.log
+}
+
+read -r -d '' errors states < <(check "" | tr '\n' ' '; printf '\0') || true
+if [ "${errors:-none}" != 0 ]; then
+  echo "model: ${errors:-no} errors ($bounds)" >&2
+  exit 1
+fi
+echo "model: $states states, no error ($bounds)"
+for mutant in $mutants; do
+  read -r -d '' errors states < <(check "-D$mutant" | tr '\n' ' '; printf '\0') || true
+  if [ "${errors:-0}" = 0 ]; then
+    echo "model: the mutant $mutant passes, so the check can't find what it is for" >&2
+    exit 1
+  fi
+  echo "model: without it ($mutant) an error is found"
+done
