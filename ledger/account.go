@@ -1,6 +1,8 @@
 package ledger
 
 import (
+	"fmt"
+	"maps"
 	"strings"
 	"time"
 )
@@ -96,7 +98,7 @@ func TransitLedger(name string) string {
 type AccountStatus string
 
 // An open account gives and takes. A frozen one neither gives nor takes until it is opened again. A closed one is
-// done: its balance is zero. A frozen or closed account still takes back its own money when a step is reversed.
+// done: its balance was zero when it closed. A frozen or closed account still takes back its own money when a step is reversed.
 const (
 	AccountOpen   AccountStatus = "open"
 	AccountFrozen AccountStatus = "frozen"
@@ -145,8 +147,13 @@ func (a *Account) Validate() error {
 	if a.Asset.IsZero() {
 		return invalid("asset", "an asset is required, such as USD or POINTS/0")
 	}
-	if a.Floor != nil && a.Ceiling != nil && a.Floor.Cmp(*a.Ceiling) > 0 {
-		return invalid("floor", "the floor %s is above the ceiling %s", a.Floor.Format(a.Asset), a.Ceiling.Format(a.Asset))
+	switch {
+	case a.Status != AccountOpen && a.Status != "":
+		return invalid("status", "%q: an account is opened open", clip(string(a.Status)))
+	case a.Floor != nil && a.Floor.Sign() > 0:
+		return invalid("floor", "it is %s: a new account has nothing, so its floor is at most zero", a.Floor.Format(a.Asset))
+	case a.Ceiling != nil && a.Ceiling.Sign() < 0:
+		return invalid("ceiling", "it is %s: a new account has nothing, so its ceiling is at least zero", a.Ceiling.Format(a.Asset))
 	}
 	return checkMetadata(a.Metadata)
 }
@@ -158,6 +165,56 @@ type AccountChange struct {
 	Ceiling  *Limit
 	Status   *AccountStatus
 	Metadata map[string]string // nil: as it is; else replaces all
+}
+
+// Validate says whether the change is well formed for the account that is named, whatever its state. The error is an
+// *InvalidError. Transit accounts are the ledger's own.
+func (c *AccountChange) Validate(name string) error {
+	if err := CheckAccountName("account", name); err != nil {
+		return err
+	}
+	if IsTransit(name) {
+		return invalid("account", "%q: accounts named transit:… are the ledger's own", name)
+	}
+	if c.Status != nil {
+		if _, err := ParseAccountStatus(string(*c.Status)); err != nil {
+			return err
+		}
+	}
+	return checkMetadata(c.Metadata)
+}
+
+// Apply changes the account, or leaves it as it is and says why: the error is ErrAccountConflict. The owner of a has it
+// locked, so that its balance is what it is.
+func (c *AccountChange) Apply(a *Account) error {
+	changed := *a
+	if c.Floor != nil {
+		changed.Floor = c.Floor.Pointer()
+	}
+	if c.Ceiling != nil {
+		changed.Ceiling = c.Ceiling.Pointer()
+	}
+	if c.Status != nil {
+		changed.Status = *c.Status
+	}
+	if c.Metadata != nil {
+		changed.Metadata = maps.Clone(c.Metadata)
+	}
+	balance, floor, ceiling := changed.Balance, changed.Floor, changed.Ceiling
+	switch {
+	case floor != nil && balance.Cmp(*floor) < 0:
+		return changed.conflict("it has %s, less than the floor %s", balance.Format(a.Asset), floor.Format(a.Asset))
+	case ceiling != nil && balance.Cmp(*ceiling) > 0:
+		return changed.conflict("it has %s, more than the ceiling %s", balance.Format(a.Asset), ceiling.Format(a.Asset))
+	case c.Status != nil && changed.Status == AccountClosed && balance.Sign() != 0:
+		return changed.conflict("it has %s, and is closed only without money", balance.Format(a.Asset))
+	}
+	*a = changed
+	return nil
+}
+
+func (a *Account) conflict(format string, args ...any) error {
+	return fmt.Errorf("%w: %s: %s", ErrAccountConflict, a.Name, fmt.Sprintf(format, args...))
 }
 
 // Limit is a floor or ceiling in an AccountChange: an amount, or none.

@@ -109,7 +109,8 @@ func (a Amount) String() string { return a.units.String() }
 // false for anything else and for more than AmountDigitsMax digits.
 func ParseUnits(s string) (a Amount, ok bool) {
 	digits, negative := strings.CutPrefix(s, "-")
-	if !allDigits(digits) || len(digits) > AmountDigitsMax {
+	oneSpelling := digits != "" && (digits[0] != '0' || s == "0")
+	if !oneSpelling || !allDigits(digits) || len(digits) > AmountDigitsMax {
 		return Amount{}, false
 	}
 	if len(digits) <= int64DigitsSafe {

@@ -46,6 +46,38 @@ type DeadLetter struct {
 	Resolution string
 }
 
+// Validate says whether the dead letter can be kept. The error is an *InvalidError. Error and Resolution are evidence: they
+// are clipped, never refused.
+func (d *DeadLetter) Validate() error {
+	if err := CheckID("key", string(d.Key), KeyBytesMax); err != nil {
+		return err
+	}
+	switch d.State {
+	case DeadLetterOpen, DeadLetterClosed:
+	default:
+		return invalid("state", "%q is not open or closed", clip(string(d.State)))
+	}
+	switch d.Place {
+	case PlaceUnknown, PlaceSource, PlaceTransit, PlaceDestination:
+	default:
+		return invalid("place", "%q is not unknown, source, transit or destination", clip(string(d.Place)))
+	}
+	switch {
+	case d.Asset.IsZero():
+		return invalid("asset", "an asset is required, such as USD or POINTS/0")
+	case d.Amount.Sign() < 0:
+		return invalid("amount", "%s is below zero", d.Amount.Format(d.Asset))
+	case d.Attempts < 0:
+		return invalid("attempts", "%d is below zero", d.Attempts)
+	}
+	for _, text := range append([]string{d.Transfer, d.Step, d.Account}, d.Choices...) {
+		if err := checkText("dead letter", text, MemoBytesMax); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // DeadLettersPage asks for dead letters in the order of their last attempt, newest first.
 type DeadLettersPage struct {
 	Key   Key             // only this one, if not ""

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"encoding/binary"
 	"fmt"
+	"slices"
 	"time"
 )
 
@@ -83,12 +84,38 @@ func (o *Operation) Validate() error {
 			return err
 		}
 	}
-	if o.Counterparty != "" {
-		if _, err := ParseAccountRef("counterparty", o.Counterparty); err != nil {
-			return err
-		}
+	if err := o.checkCounterparty(); err != nil {
+		return err
 	}
 	return CheckNotes(o.Memo, o.Metadata)
+}
+
+// checkCounterparty makes sure that the account on the other ledger is named exactly when there is one, in full, and that
+// the money goes through the transit account to or from that ledger.
+func (o *Operation) checkCounterparty() error {
+	if o.Kind == KindPost {
+		if o.Counterparty != "" {
+			return invalid("counterparty", "a post stays within one ledger")
+		}
+		return nil
+	}
+	other, err := ParseAccountRef("counterparty", o.Counterparty)
+	if err != nil {
+		return err
+	}
+	if other.String() != o.Counterparty {
+		return invalid("counterparty", "%q does not say on which ledger", clip(o.Counterparty))
+	}
+	for i := range o.Legs {
+		transit := o.Legs[i].From
+		if o.Kind == KindWithdraw {
+			transit = o.Legs[i].To
+		}
+		if TransitLedger(transit) != other.Ledger {
+			return invalid("counterparty", "%s is not on the other side of %s", other, clip(transit))
+		}
+	}
+	return nil
 }
 
 func (l *Leg) validate(kind Kind) error {
@@ -119,7 +146,15 @@ func checkMetadata(metadata map[string]string) error {
 	if len(metadata) > MetadataEntriesMax {
 		return invalid("metadata", "it has %d entries; at most %d are allowed", len(metadata), MetadataEntriesMax)
 	}
-	for key, value := range metadata {
+	// In one order, so that workflow code, which checks too, always finds the same fault first.
+	keys := make([]string, 0, len(metadata))
+	//workflowcheck:ignore the order is lost in the sorting
+	for key := range metadata {
+		keys = append(keys, key)
+	}
+	slices.Sort(keys)
+	for _, key := range keys {
+		value := metadata[key]
 		if err := CheckID("metadata key", key, MetadataKeyBytesMax); err != nil {
 			return err
 		}

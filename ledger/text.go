@@ -58,20 +58,28 @@ func checkText(field, s string, bytesMax int) error {
 	return nil
 }
 
+// ErrorBytesMax bounds what is kept of an error's text.
+const ErrorBytesMax = 16_000
+
 // ClipNote makes any text fit to be kept as a note beside an operation: at most MemoBytesMax bytes, with U+FFFD for what a
 // note can't hold. It is for error texts, which are evidence and never refused.
-func ClipNote(s string) string {
+func ClipNote(s string) string { return clipText(s, MemoBytesMax) }
+
+// ClipError is ClipNote for an error with the whole chain of its causes: at most ErrorBytesMax bytes.
+func ClipError(s string) string { return clipText(s, ErrorBytesMax) }
+
+func clipText(s string, bytesMax int) string {
 	s = strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {
 			return utf8.RuneError
 		}
 		return r
 	}, strings.ToValidUTF8(s, string(utf8.RuneError)))
-	if len(s) <= MemoBytesMax {
+	if len(s) <= bytesMax {
 		return s
 	}
 	const ellipsis = "…"
-	cut := MemoBytesMax - len(ellipsis)
+	cut := bytesMax - len(ellipsis)
 	for cut > 0 && !utf8.RuneStart(s[cut]) {
 		cut--
 	}

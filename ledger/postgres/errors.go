@@ -1,0 +1,152 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"strings"
+
+	"github.com/jackc/pgx/v5/pgconn"
+
+	"payonce/ledger"
+)
+
+// The constraints that code relies on. Every other one is a wall that only a bug meets.
+const constraintKey = "operations_key_key"
+
+// verdict says what an error means for the database transaction that it ended.
+type verdict int
+
+const (
+	verdictApplied     verdict = iota // no error
+	verdictFailed                     // not applied; of no kind that matters
+	verdictUnavailable                // not applied; nothing could have been
+	verdictUnknown                    // COMMIT was sent and its answer did not arrive
+	verdictRerun                      // not applied; the same database transaction may succeed when run again
+	verdictRejected                   // not applied; the data of some operation is at fault
+)
+
+// judge is the one place that knows what PostgreSQL's and the driver's errors mean, by SQLSTATE and constraint name.
+// commitSent says that the server may have begun to commit when the error arose: COMMIT, or a statement that commits by
+// itself, was sent, and every statement before it had succeeded or its answer was not read.
+func judge(err error, commitSent bool) verdict {
+	var connectErr *pgconn.ConnectError
+	if errors.As(err, &connectErr) && !errors.Is(err, context.Canceled) {
+		return verdictUnavailable // whatever the reason: it hits every operation alike
+	}
+	var pgErr *pgconn.PgError
+	if !errors.As(err, &pgErr) {
+		return judgeDriver(err, commitSent)
+	}
+	if commitSent && pgErr.SeverityUnlocalized != "ERROR" {
+		// The server broke the session off. An ERROR rolls back; this may have come after the commit.
+		return verdictUnknown
+	}
+	switch pgErr.Code {
+	case "40001", // serialization_failure
+		"40P01", // deadlock_detected
+		"0A000", // feature_not_supported: a prepared statement's result type changed under it
+		"26000": // invalid_sql_statement_name: a prepared statement was lost
+		return verdictRerun
+	case "23505": // unique_violation
+		if pgErr.ConstraintName == constraintKey {
+			// Somebody recorded the key after we had looked: the next look finds it.
+			return verdictRerun
+		}
+	case "57P01", // admin_shutdown
+		"57P02", // crash_shutdown
+		"57P03", // cannot_connect_now
+		"25006", // read_only_sql_transaction: it was the primary once
+		"3D000", // invalid_catalog_name
+		"42501", // insufficient_privilege: credentials, like class 28
+		"42P01": // undefined_table: not migrated, or another database
+		return verdictUnavailable
+	}
+	switch pgErr.Code[:min(2, len(pgErr.Code))] {
+	case "08", // connection_exception
+		"28", // invalid_authorization_specification
+		"53": // insufficient_resources
+		return verdictUnavailable
+	case "22", // data_exception
+		"23", // integrity_constraint_violation
+		"54": // program_limit_exceeded
+		return verdictRejected
+	}
+	return verdictFailed
+}
+
+// judgeDriver judges errors that are no answer of the server.
+func judgeDriver(err error, commitSent bool) verdict {
+	var netErr net.Error
+	switch {
+	case errors.Is(err, errTransitOpened):
+		return verdictRerun
+	case commitSent && !pgconn.SafeToRetry(err):
+		return verdictUnknown
+	case errors.Is(err, context.Canceled):
+		return verdictFailed
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &netErr):
+		// A deadline that passes without an answer: the server's own time-outs are set below it, so if the server could be
+		// reached it would have answered.
+		return verdictUnavailable
+	case errors.Is(err, io.EOF), errors.Is(err, io.ErrUnexpectedEOF), errors.Is(err, pgconn.ErrConnClosed):
+		return verdictUnavailable
+	default:
+		return verdictFailed
+	}
+}
+
+// answered says whether err is an answer of the server, to the statement whose result was being read.
+func answered(err error) bool {
+	var pgErr *pgconn.PgError
+	return errors.As(err, &pgErr)
+}
+
+// errCommitRolledBack: COMMIT was answered with ROLLBACK.
+var errCommitRolledBack = errors.New("the database rolled back instead of committing")
+
+// translate turns err into an error of package ledger, or wraps it plainly.
+func translate(err error, commitSent bool) error {
+	if err == nil {
+		return nil
+	}
+	return judge(err, commitSent).wrap(err)
+}
+
+func (v verdict) wrap(err error) error {
+	err = withoutConnString(err)
+	switch v {
+	case verdictUnavailable:
+		return fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)
+	case verdictUnknown:
+		return fmt.Errorf("%w: %w", ledger.ErrUnknownOutcome, err)
+	default:
+		return err
+	}
+}
+
+// withoutConnString drops the driver's wrapping that repeats parts of the connection string. What is left names the
+// host, the port and the reason.
+func withoutConnString(err error) error {
+	var parseErr *pgconn.ParseConfigError
+	if errors.As(err, &parseErr) {
+		return errors.New(reasonURL)
+	}
+	var connectErr *pgconn.ConnectError
+	if errors.As(err, &connectErr) {
+		inner := connectErr.Unwrap()
+		return &oneLineError{text: strings.ReplaceAll(inner.Error(), "\n", "; "), err: inner}
+	}
+	return err
+}
+
+// oneLineError is an error whose text is laid out in one line.
+type oneLineError struct {
+	text string
+	err  error
+}
+
+func (e *oneLineError) Error() string { return e.text }
+func (e *oneLineError) Unwrap() error { return e.err }

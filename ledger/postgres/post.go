@@ -1,0 +1,386 @@
+package postgres
+
+import (
+	"context"
+	"errors"
+	"time"
+
+	"github.com/jackc/pgx/v5"
+
+	"payonce/ledger"
+)
+
+// Post carries one operation out, once for its key. It is PostBatch of one. Level 2.
+func (l *Ledger) Post(ctx context.Context, operation ledger.Operation) (ledger.Outcome, error) {
+	results, err := l.PostBatch(ctx, []ledger.Operation{operation})
+	if err != nil {
+		return ledger.Outcome{}, err
+	}
+	return results[0].Outcome, results[0].Err
+}
+
+// PostBatch carries operations out in order, each once for its key, in one database transaction of two round trips.
+// The results have the order of the operations; one that is malformed, in conflict or refused spoils no other. Level 2.
+//
+// An error means that no operation has a new outcome, or, for ledger.ErrUnknownOutcome, that all or none have. When
+// PostgreSQL rejects the data of some operation, which only a bug can cause, the batch is carried out in parts until
+// that operation is alone: then every error is in the results, and PostBatch itself returns none.
+func (l *Ledger) PostBatch(ctx context.Context, operations []ledger.Operation) ([]ledger.Result, error) {
+	results := make([]ledger.Result, len(operations))
+	items := make([]item, 0, len(operations))
+	for i := range operations {
+		if err := operations[i].Validate(); err != nil {
+			results[i].Err = err
+			continue
+		}
+		items = append(items, item{operation: &operations[i], result: &results[i]})
+	}
+	if len(items) == 0 {
+		return results, nil
+	}
+	err := l.withConn(ctx, "post", func(ctx context.Context, conn *pgx.Conn) error {
+		verdict, err := postItems(ctx, conn, items)
+		if verdict != verdictRejected {
+			return err
+		}
+		postParts(ctx, conn, items, err)
+		return nil
+	})
+	if err != nil {
+		return nil, err
+	}
+	return results, nil
+}
+
+// item is one valid operation and where its result goes.
+type item struct {
+	operation *ledger.Operation
+	result    *ledger.Result
+}
+
+// postParts carries out what was rejected as a whole, in halves, until what is at fault is alone.
+func postParts(ctx context.Context, conn *pgx.Conn, items []item, rejection error) {
+	if len(items) == 1 {
+		items[0].result.Err = rejection
+		return
+	}
+	middle := len(items) / 2
+	for _, part := range [2][]item{items[:middle], items[middle:]} {
+		switch verdict, err := postItems(ctx, conn, part); {
+		case verdict == verdictRejected:
+			postParts(ctx, conn, part, err)
+		case err != nil:
+			for _, item := range part {
+				item.result.Err = err
+			}
+		}
+	}
+}
+
+// postItems runs the database transaction for items.
+func postItems(ctx context.Context, conn *pgx.Conn, items []item) (verdict, error) {
+	p := posting{conn: conn, items: items}
+	return transact(ctx, conn, p.run)
+}
+
+// posting is the database transaction of a batch.
+type posting struct {
+	conn  *pgx.Conn
+	items []item
+}
+
+// run is one attempt. It sets the items' results when it succeeds.
+func (p *posting) run(ctx context.Context) (commitSent bool, err error) {
+	needs := needsOf(p.items)
+	found, err := p.lockAndLook(ctx, &needs)
+	if err != nil {
+		return false, err
+	}
+	if missing := missingTransit(needs.transit, found.accounts); len(missing) > 0 {
+		rollback(ctx, p.conn)
+		if err := openTransit(ctx, p.conn, missing); err != nil {
+			return false, err
+		}
+		return false, errTransitOpened
+	}
+	book, err := found.book()
+	if err != nil {
+		return false, err
+	}
+	results := make([]ledger.Result, len(p.items))
+	for i := range p.items {
+		results[i] = book.Decide(p.items[i].operation)
+	}
+	if len(book.Decided()) == 0 {
+		// Nothing is new, so there is nothing to commit, and no answer to lose.
+		rollback(ctx, p.conn)
+	} else if commitSent, err = p.writeAndCommit(ctx, book, found.operationIDs); err != nil {
+		return commitSent, err
+	}
+	for i := range p.items {
+		*p.items[i].result = results[i]
+	}
+	return commitSent, nil
+}
+
+// errTransitOpened: a transit account was needed for the first time, and is there now.
+var errTransitOpened = errors.New("a transit account was opened; run again")
+
+// Accounts are locked in the order of their IDs, which never change, so two batches can't wait for each other. The lock
+// is the one that an update takes. An account is found by its name alone, in whatever asset it is; a transit account by
+// both.
+//
+// It is a join and not "name = any ($1)" because of what follows a wait: PostgreSQL then checks the condition again on
+// the changed row, for every row that changed, and comparing each with a thousand names costs more than the batch.
+const lockAccountsSQL = `
+select a.id, a.name, a.asset, a.balance::text, a.version, a.floor::text, a.ceiling::text, a.status, a.entry_at
+from unnest($1::text[], $2::text[]) as needed (name, asset)
+join accounts a on a.name = needed.name and needed.asset in ('', a.asset)
+order by a.id
+for no key update of a`
+
+// A statement of its own: its snapshot is taken after the locks are held, so it sees what committed while this
+// database transaction waited for them.
+const knownOperationsSQL = `
+select key, request_hash, state, coalesce(code, ''), coalesce(detail, ''), at
+from operations
+where key = any ($1)`
+
+const reversibleOperationsSQL = `
+select key, legs
+from operations
+where key = any ($1) and state = 'applied'`
+
+const reversalsSQL = `
+select reverses, legs
+from operations
+where reverses = any ($1) and state = 'applied'`
+
+// The clock is read after the locks are held, so that times rise with versions on every account. The numbers are for the
+// new operations; those of repeats stay unused.
+const clockSQL = `
+select clock_timestamp(), array(select nextval('operations_id_seq') from generate_series(1, $1::int))`
+
+// found is what the first round trip brings.
+type found struct {
+	now          time.Time
+	operationIDs []int64
+	accounts     []*ledger.Account
+	known        []knownOperation
+	reversible   []keyLegs
+	reversals    []keyLegs
+}
+
+type knownOperation struct {
+	hash    ledger.RequestHash
+	outcome ledger.Outcome
+}
+
+type keyLegs struct {
+	key  ledger.Key
+	legs []ledger.Leg
+}
+
+// lockAndLook is the first round trip.
+func (p *posting) lockAndLook(ctx context.Context, needs *needs) (*found, error) {
+	var f found
+	batch := begin(ctx)
+	batch.Queue(lockAccountsSQL, needs.names, needs.assets).Query(f.scanAccounts)
+	batch.Queue(knownOperationsSQL, needs.keys).Query(f.scanKnown)
+	if len(needs.reversed) > 0 {
+		batch.Queue(reversibleOperationsSQL, needs.reversed).Query(func(rows pgx.Rows) (err error) {
+			f.reversible, err = scanKeyLegs(rows)
+			return err
+		})
+		batch.Queue(reversalsSQL, needs.reversed).Query(func(rows pgx.Rows) (err error) {
+			f.reversals, err = scanKeyLegs(rows)
+			return err
+		})
+	}
+	batch.Queue(clockSQL, len(p.items)).QueryRow(func(row pgx.Row) error { return row.Scan(&f.now, &f.operationIDs) })
+	return &f, p.conn.SendBatch(ctx, batch).Close()
+}
+
+// needs is what a batch asks of the database.
+type needs struct {
+	keys     []string
+	names    []string // of accounts, each once
+	assets   []string // of the transit account at the same index; "" for any other account
+	reversed []string
+	transit  []accountName
+}
+
+type accountName struct {
+	name  string
+	asset ledger.Asset // zero but for transit
+}
+
+func needsOf(items []item) needs {
+	n := needs{keys: make([]string, 0, len(items))}
+	seen := make(map[accountName]struct{}, 2*len(items))
+	for _, item := range items {
+		n.keys = append(n.keys, string(item.operation.Key))
+		if item.operation.Reverses != "" {
+			n.reversed = append(n.reversed, string(item.operation.Reverses))
+		}
+		for i := range item.operation.Legs {
+			leg := &item.operation.Legs[i]
+			for _, name := range [2]string{leg.From, leg.To} {
+				account := accountName{name: name}
+				if ledger.IsTransit(name) {
+					account.asset = leg.Asset
+				}
+				if _, ok := seen[account]; ok {
+					continue
+				}
+				seen[account] = struct{}{}
+				n.names = append(n.names, name)
+				n.assets = append(n.assets, account.asset.String())
+				if ledger.IsTransit(name) {
+					n.transit = append(n.transit, account)
+				}
+			}
+		}
+	}
+	return n
+}
+
+func (f *found) scanAccounts(rows pgx.Rows) error {
+	for rows.Next() {
+		var a ledger.Account
+		var asset, balance string
+		var floor, ceiling *string
+		var entryAt *time.Time
+		if err := rows.Scan(&a.ID, &a.Name, &asset, &balance, &a.Version, &floor, &ceiling, &a.Status, &entryAt); err != nil {
+			return err
+		}
+		if err := fillAccount(&a, asset, balance, floor, ceiling, entryAt); err != nil {
+			return err
+		}
+		f.accounts = append(f.accounts, &a)
+	}
+	return rows.Err()
+}
+
+func (f *found) scanKnown(rows pgx.Rows) error {
+	for rows.Next() {
+		var k knownOperation
+		var hash []byte
+		o := &k.outcome
+		if err := rows.Scan(&o.Key, &hash, &o.State, &o.Code, &o.Detail, &o.At); err != nil {
+			return err
+		}
+		copy(k.hash[:], hash)
+		o.At = o.At.UTC()
+		f.known = append(f.known, k)
+	}
+	return rows.Err()
+}
+
+func scanKeyLegs(rows pgx.Rows) ([]keyLegs, error) {
+	var all []keyLegs
+	for rows.Next() {
+		var one keyLegs
+		var legs []byte
+		if err := rows.Scan(&one.key, &legs); err != nil {
+			return nil, err
+		}
+		var err error
+		if one.legs, err = decodeLegs(legs); err != nil {
+			return nil, err
+		}
+		all = append(all, one)
+	}
+	return all, rows.Err()
+}
+
+// book puts what was found into a Book.
+func (f *found) book() (*ledger.Book, error) {
+	book := ledger.NewBook(f.now.UTC())
+	for _, account := range f.accounts {
+		book.AddAccount(account)
+	}
+	for i := range f.known {
+		book.AddRecord(f.known[i].hash, f.known[i].outcome)
+	}
+	for _, original := range f.reversible {
+		book.AddReversible(original.key, original.legs)
+	}
+	for _, reversal := range f.reversals {
+		if err := book.AddReversal(reversal.key, reversal.legs); err != nil {
+			return nil, err
+		}
+	}
+	return book, nil
+}
+
+// missingTransit is what of needed is not among accounts.
+func missingTransit(needed []accountName, accounts []*ledger.Account) []accountName {
+	if len(needed) == 0 {
+		return nil
+	}
+	there := make(map[accountName]bool, len(needed))
+	for _, a := range accounts {
+		if ledger.IsTransit(a.Name) {
+			there[accountName{name: a.Name, asset: a.Asset}] = true
+		}
+	}
+	var missing []accountName
+	for _, n := range needed {
+		if !there[n] {
+			missing = append(missing, n)
+		}
+	}
+	return missing
+}
+
+const openTransitSQL = `
+insert into accounts (name, asset, floor)
+select name, asset, null
+from unnest($1::text[], $2::text[]) as needed (name, asset)
+order by name, asset
+on conflict do nothing`
+
+// openTransit opens transit accounts in a database transaction of their own: opened within the batch's, two batches
+// that need the same one would wait for each other while they hold locks.
+func openTransit(ctx context.Context, conn *pgx.Conn, accounts []accountName) error {
+	names, assets := make([]string, len(accounts)), make([]string, len(accounts))
+	for i, a := range accounts {
+		names[i], assets[i] = a.name, a.asset.String()
+	}
+	_, err := conn.Exec(ctx, openTransitSQL, names, assets)
+	return err
+}
+
+const insertOperationsSQL = `
+insert into operations
+	(id, key, kind, request_hash, state, code, detail, reverses, counterparty, legs, memo, metadata, at)
+select
+	id, key, kind, request_hash, state, nullif(code, ''), nullif(detail, ''), nullif(reverses, ''), nullif(counterparty, ''),
+	legs::jsonb, memo, nullif(metadata, '')::jsonb, $13
+from unnest($1::bigint[], $2::text[], $3::text[], $4::bytea[], $5::text[], $6::text[], $7::text[], $8::text[], $9::text[],
+	$10::text[], $11::text[], $12::text[])
+	as new (id, key, kind, request_hash, state, code, detail, reverses, counterparty, legs, memo, metadata)`
+
+const insertEntriesSQL = `
+insert into entries (account_id, version, operation_id, leg, amount, balance)
+select account_id, version, operation_id, leg, amount::numeric, balance::numeric
+from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::smallint[], $5::text[], $6::text[])
+	as new (account_id, version, operation_id, leg, amount, balance)`
+
+const updateAccountsSQL = `
+update accounts
+set balance = new.balance::numeric, version = new.version, entry_at = $4
+from unnest($1::bigint[], $2::text[], $3::bigint[]) as new (id, balance, version)
+where accounts.id = new.id`
+
+// writeAndCommit is the second round trip.
+func (p *posting) writeAndCommit(ctx context.Context, book *ledger.Book, operationIDs []int64) (commitSent bool, err error) {
+	batch := &pgx.Batch{}
+	at := queueOperations(batch, book.Decided(), operationIDs)
+	if len(book.Entries()) > 0 {
+		queueEntries(batch, book, operationIDs)
+		queueBalances(batch, book.Touched(), at)
+	}
+	return commit(ctx, p.conn, batch)
+}
