@@ -1,0 +1,7 @@
+//go:build unix && !linux
+
+package main
+
+import "syscall"
+
+func childAttributes() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }

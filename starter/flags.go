@@ -1,0 +1,92 @@
+package main
+
+import (
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"payonce/ledger"
+)
+
+// The flags that several commands have, and how their values are read.
+
+func assetFlag(cmd *cobra.Command, asset *string) {
+	cmd.Flags().StringVar(asset, "asset", "", "for a transit account that has several")
+}
+
+func checkReading(account, asset string) error {
+	if _, err := ledger.ParseAccountRef("account", account); err != nil {
+		return err
+	}
+	if asset == "" {
+		return nil
+	}
+	_, err := ledger.ParseAsset(asset)
+	return err
+}
+
+// parseMoment reads a time or, for its first moment in UTC, a date. "" is nil.
+func parseMoment(field, s string) (*time.Time, error) {
+	if s == "" {
+		return nil, nil
+	}
+	for _, layout := range []string{time.RFC3339Nano, time.DateOnly} {
+		if moment, err := time.Parse(layout, s); err == nil {
+			return &moment, nil
+		}
+	}
+	return nil, usagef("%s: %q is not a time such as 2006-01-02T15:04:05Z or 2006-01-02", field, s)
+}
+
+func ledgerFlag(cmd *cobra.Command, ledgerName *string) {
+	cmd.Flags().StringVar(ledgerName, "ledger", "", "the ledger (default "+ledger.DefaultLedger+")")
+}
+
+// chooseLedger takes a ledger's name from the argument or the flag.
+func chooseLedger(args []string, flag string) (string, error) {
+	name := ledger.DefaultLedger
+	switch {
+	case len(args) > 0 && flag != "" && args[0] != flag:
+		return "", usagef("ledger: %q and %q: name one", args[0], flag)
+	case len(args) > 0:
+		name = args[0]
+	case flag != "":
+		name = flag
+	}
+	return name, ledger.CheckLedgerName("ledger", name)
+}
+
+func metadataFlag(flags *pflag.FlagSet, values *[]string) {
+	flags.StringArrayVar(values, "metadata", nil, "KEY=VALUE to keep; may be given several times")
+}
+
+// parseMetadata reads KEY=VALUE pairs. None are nil.
+func parseMetadata(pairs []string) (map[string]string, error) {
+	if len(pairs) == 0 {
+		return nil, nil
+	}
+	metadata := make(map[string]string, len(pairs))
+	for _, pair := range pairs {
+		key, value, ok := strings.Cut(pair, "=")
+		if !ok || key == "" {
+			return nil, usagef("metadata: %q is not KEY=VALUE", pair)
+		}
+		if _, twice := metadata[key]; twice {
+			return nil, usagef("metadata: %q is there twice", key)
+		}
+		metadata[key] = value
+	}
+	return metadata, ledger.CheckNotes("", metadata)
+}
+
+// timeoutFlag adds --timeout to a command.
+func timeoutFlag(cmd *cobra.Command, timeout *time.Duration, standard time.Duration) {
+	cmd.Flags().DurationVar(timeout, "timeout", standard, "how long to wait for the answer")
+}
+
+const (
+	timeoutTransfer = time.Minute
+	timeoutAccount  = 30 * time.Second
+)

@@ -1,0 +1,138 @@
+package transfers
+
+import (
+	"context"
+	"slices"
+
+	"payonce/activities"
+	"payonce/ledger"
+	"payonce/starter/asking"
+	"payonce/workflows"
+)
+
+// The ledgers remember a transfer after Temporal has forgotten it: the outcome of each step is under its key for good.
+// This file reads them as the protocol does, so that what it calls an end is final. It sees the ledgers of one worker, so
+// that a step that is not there may be on another: then the state is unknown.
+
+// remembered tells where a transfer stands from what the ledgers have recorded.
+func (c *Client) remembered(ctx context.Context, id string) (Status, error) {
+	workflowID := workflows.TransferWorkflowID(id)
+	steps := []workflows.Step{workflows.StepPost, workflows.StepWithdraw, workflows.StepDeposit, workflows.StepRefund}
+	var in activities.OperationListInput
+	for _, step := range steps {
+		in.Keys = append(in.Keys, workflows.StepKey(workflowID, step))
+	}
+	list, err := asking.Run[activities.OperationList](ctx, c.temporal, asking.Question{
+		Workflow: workflows.OperationListWorkflow, Name: "operation-list/" + workflowID, Input: in,
+	})
+	if err != nil {
+		return Status{}, err
+	}
+	if len(list.Operations) == 0 {
+		return Status{}, &UnknownError{ID: id}
+	}
+	// By the order of the steps, not of the ledgers.
+	slices.SortStableFunc(list.Operations, func(a, b activities.OperationView) int {
+		return slices.Index(in.Keys, a.Key) - slices.Index(in.Keys, b.Key)
+	})
+	return recall(id, list.Operations), nil
+}
+
+// recall reads a transfer's state from the recorded outcomes of its steps, which are in the order of the steps.
+func recall(id string, operations []activities.OperationView) Status {
+	status := unknownStatus(workflows.TransferInput{ID: id}, "")
+	status.Steps = []workflows.StepReport{}
+	outcomes := make(map[workflows.Step]*activities.OperationView)
+	for i := range operations {
+		operation := &operations[i]
+		step := workflows.Step(operation.Kind)
+		outcomes[step] = operation
+		status.Step = step
+		outcome := operation.StepOutcome
+		outcome.Repeat = false
+		status.Steps = append(status.Steps, workflows.StepReport{Step: step, StepOutcome: outcome})
+		if status.Request.From == "" {
+			status.Request = requestFrom(id, operation)
+		}
+	}
+	status.Notes = []string{"read from the ledgers, which remember it"}
+
+	state, why := recallState(outcomes)
+	status.State = state
+	if state == StateUnknown {
+		status.Detail = "its last step has no outcome on the ledgers that were asked: start it again with the same ID, and it goes on from where it stopped"
+		return status
+	}
+	result := workflows.TransferResult{
+		ID: id, State: state, From: status.Request.From, To: status.Request.To,
+		Amount: status.Request.Amount, Asset: status.Request.Asset, Steps: status.Steps,
+	}
+	if why != nil {
+		result.Code, result.Detail = why.Code, why.Detail
+		status.Detail = why.Detail
+	}
+	status.Result = &result
+	return status
+}
+
+// recallState is the protocol's table, read backwards. why is the outcome that kept the transfer from completing.
+func recallState(outcomes map[workflows.Step]*activities.OperationView) (state workflows.State, why *activities.OperationView) {
+	first := outcomes[workflows.StepPost]
+	if first == nil {
+		first = outcomes[workflows.StepWithdraw]
+	}
+	deposit, refund := outcomes[workflows.StepDeposit], outcomes[workflows.StepRefund]
+	switch {
+	case first != nil && first.State == ledger.OutcomeRefused:
+		return workflows.StateRejected, first
+	case first != nil && first.State == ledger.OutcomeSealed:
+		return givenUpAs(first, workflows.StateFailed), first
+	case isApplied(refund) && deposit != nil && !isApplied(deposit):
+		return givenUpAs(deposit, workflows.StateCompensated), deposit
+	case isApplied(refund):
+		// Why it did not arrive is on a ledger that was not asked; or the deposit's key was taken by another request.
+		return workflows.StateCompensated, nil
+	case first != nil && first.Kind == ledger.KindPost, isApplied(deposit):
+		return workflows.StateCompleted, nil
+	default:
+		return StateUnknown, nil
+	}
+}
+
+func isApplied(operation *activities.OperationView) bool {
+	return operation != nil && operation.State == ledger.OutcomeApplied
+}
+
+// givenUpAs is the end after a step that did not apply: cancelled if that is why its key was sealed.
+func givenUpAs(operation *activities.OperationView, otherwise workflows.State) workflows.State {
+	if operation.State == ledger.OutcomeSealed && operation.Code == ledger.CodeCancelled {
+		return workflows.StateCancelled
+	}
+	return otherwise
+}
+
+// requestFrom is the transfer that an operation is a step of.
+func requestFrom(id string, operation *activities.OperationView) workflows.TransferInput {
+	in := workflows.TransferInput{ID: id, From: operation.From, To: operation.To, Amount: operation.Amount, Asset: operation.Asset, Memo: operation.Memo}
+	switch operation.Kind {
+	case ledger.KindPost:
+	case ledger.KindWithdraw:
+		in.To = operation.Other
+	case ledger.KindDeposit:
+		in.From = operation.Other
+	case ledger.KindRefund:
+		in.From, in.To = operation.To, operation.Other
+	}
+	return in
+}
+
+// conflict is the error of a request that the ledger has refused because its ID is another's. It asks the ledgers whose.
+func (c *Client) conflict(ctx context.Context, in workflows.TransferInput) error {
+	conflict := &DifferentRequestError{Asked: in}
+	lookCtx, cancel := context.WithTimeout(ctx, timeoutLook)
+	defer cancel()
+	if status, err := c.remembered(lookCtx, in.ID); err == nil {
+		conflict.Known = &status.Request
+	}
+	return conflict
+}
