@@ -1,0 +1,47 @@
+package main
+
+import (
+	"context"
+
+	"payonce/activities"
+	"payonce/internal/faultworker/fault"
+	"payonce/ledger"
+)
+
+// faultyLedger is a ledger whose writes meet the plan's faults, before they are asked for and after they are committed.
+// What an account command or a read does is none of its business.
+type faultyLedger struct {
+	activities.Ledger
+
+	plan *plan
+}
+
+func (l *faultyLedger) Post(ctx context.Context, operation ledger.Operation) (ledger.Outcome, error) {
+	return l.write(ctx, fault.Kind(operation.Kind), operation.Key, func(ctx context.Context) (ledger.Outcome, error) {
+		return l.Ledger.Post(ctx, operation)
+	})
+}
+
+func (l *faultyLedger) Resolve(ctx context.Context, seal ledger.Seal) (ledger.Outcome, error) {
+	return l.write(ctx, fault.KindResolve, seal.Operation.Key, func(ctx context.Context) (ledger.Outcome, error) {
+		return l.Ledger.Resolve(ctx, seal)
+	})
+}
+
+func (l *faultyLedger) write(
+	ctx context.Context, kind fault.Kind, key ledger.Key, write func(context.Context) (ledger.Outcome, error),
+) (ledger.Outcome, error) {
+	ctx, err := l.plan.strike(ctx, fault.Point{Kind: kind, Moment: fault.Before}, string(key))
+	if err != nil {
+		return ledger.Outcome{}, err
+	}
+	outcome, err := write(ctx)
+	l.plan.answered(ctx, kind, string(key), outcome, err)
+	if err != nil {
+		return outcome, err
+	}
+	if _, err := l.plan.strike(ctx, fault.Point{Kind: kind, Moment: fault.After}, string(key)); err != nil {
+		return ledger.Outcome{}, err
+	}
+	return outcome, nil
+}
