@@ -11,7 +11,7 @@ import (
 
 // Options are all time-outs and retry policies of the workflows. DefaultOptions has the production values; tests and the
 // demo use shorter ones. Running transfers take new values at their next step: they are not part of what a replay
-// compares.
+// compares, except whether the fast path is on.
 type Options struct {
 	// Fast is the first way that a forward step is tried: as a local activity, in the worker that runs the workflow.
 	Fast FastOptions
@@ -30,8 +30,10 @@ type Options struct {
 // FastOptions bound the fast path of a step.
 type FastOptions struct {
 	TimeoutStartToClose time.Duration
-	AttemptsMax         int32 // 0 turns the fast path off
-	Backoff             time.Duration
+	// AttemptsMax 0 turns the fast path off. All workers of a namespace agree about that, for as long as a transfer runs:
+	// a history with the fast path does not replay without it.
+	AttemptsMax int32
+	Backoff     time.Duration
 }
 
 // StepOptions bound the durable path of a step. Backoff doubles from BackoffFirst up to BackoffMax.

@@ -155,8 +155,11 @@ func (t *transfer) durable(ctx workflow.Context, c call, o StepOptions) (activit
 		if !isOutage(err) {
 			return outcome, err
 		}
-		attemptsLeft -= used - 1
-		if !workflow.Now(ctx).Add(backoff).Before(outageEnd) {
+		if attemptsLeft > 0 {
+			// The cap may have been lowered since these attempts were made.
+			attemptsLeft = max(attemptsLeft-used+1, 1)
+		}
+		if !recorded(ctx, func() bool { return workflow.Now(ctx).Add(backoff).Before(outageEnd) }) {
 			return outcome, err
 		}
 		if err := workflow.Sleep(ctx, backoff); err != nil {
@@ -164,6 +167,18 @@ func (t *transfer) durable(ctx workflow.Context, c call, o StepOptions) (activit
 		}
 		backoff = min(2*backoff, t.options.Outage.BackoffMax)
 	}
+}
+
+// recorded is what decide says, written into the history. It is for decisions that hang on an option: options may change
+// while a transfer runs, and its replay must take the way that it took.
+func recorded(ctx workflow.Context, decide func() bool) bool {
+	var decision bool
+	err := workflow.SideEffect(ctx, func(workflow.Context) any { return decide() }).Get(&decision)
+	if err != nil {
+		// A bool can always be read back.
+		panic(err)
+	}
+	return decision
 }
 
 // summary labels an activity in Temporal's web UI: "deposit 10.00 USD/2 to eu/bob".

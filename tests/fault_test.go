@@ -1,0 +1,31 @@
+package tests
+
+import (
+	"strings"
+
+	"payonce/internal/faultworker/fault"
+	"payonce/tests/harness"
+	"payonce/workflows"
+)
+
+// resumed fits the announcement that a transfer's step goes on after a fault at a point.
+func resumed(point, id string) func(fault.Event) bool {
+	return func(e fault.Event) bool {
+		return e.Event == fault.EventResumed && e.Point.String() == point && isStepOf(e.Key, id)
+	}
+}
+
+// answers counts the ledgers' answers to writes of a transfer.
+func answers(worker *harness.FaultWorker, id string) int {
+	n := 0
+	for _, e := range worker.Events() {
+		if e.Event == fault.EventAnswer && isStepOf(e.Key, id) {
+			n++
+		}
+	}
+	return n
+}
+
+func isStepOf(key, id string) bool {
+	return strings.HasPrefix(key, workflows.TransferWorkflowID(id)+"/")
+}

@@ -1,0 +1,14 @@
+package tests
+
+import (
+	"os"
+	"testing"
+	"time"
+
+	"payonce/tests/harness"
+)
+
+func TestMain(m *testing.M) { os.Exit(harness.Main(m)) }
+
+// patience is how long anything may take, on a busy machine.
+const patience = time.Minute
