@@ -13,6 +13,7 @@ import (
 	"go.temporal.io/sdk/contrib/envconfig"
 	sdklog "go.temporal.io/sdk/log"
 
+	"payonce/internal/headers"
 	"payonce/starter/asking"
 	"payonce/starter/diagnosis"
 	"payonce/starter/transfers"
@@ -39,6 +40,7 @@ func dial(ctx context.Context, options client.Options) (client.Client, error) {
 	}
 	// What the SDK has to say reaches the user as an error.
 	options.Logger = sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler))
+	options.ConnectionOptions.DialOptions = append(options.ConnectionOptions.DialOptions, headers.DialOption())
 	c, err := client.DialContext(ctx, options)
 	if err != nil {
 		return nil, fmt.Errorf("no answer from Temporal at %s: %w", options.HostPort, err)

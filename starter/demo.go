@@ -60,7 +60,7 @@ func (a *app) demo(ctx context.Context, names []string) (err error) {
 		return err
 	}
 	log := &prefixWriter{w: a.stderr, prefix: "demo: "}
-	log.say("starting PostgreSQL and Temporal on this machine")
+	log.say("preparing PostgreSQL and Temporal")
 	stack, err := devstack.Start(ctx, devstack.Config{
 		Ledgers: []string{demo.LedgerSource, demo.LedgerDestination}, Log: log, SearchAttributes: transfers.SearchAttributes(),
 	})

@@ -111,7 +111,7 @@ func TestOutageOfOneLedger(t *testing.T) {
 	assert.Equal(t, exitOK, p.stop(t))
 }
 
-// TestOutageOfPostgreSQL crashes the server under both ledgers.
+// TestOutageOfPostgreSQL crashes the server under both ledgers, and then locks the worker out.
 func TestOutageOfPostgreSQL(t *testing.T) {
 	t.Parallel()
 	stack := ownStack(t)
@@ -140,6 +140,28 @@ func TestOutageOfPostgreSQL(t *testing.T) {
 		b.completed(run)
 	}
 	t.Logf("all %d transfers were done %s after the server was back", len(waiting), time.Since(back).Round(time.Millisecond))
+
+	// A password that is changed under the worker: nothing is wrong with any transfer, so nothing is given up.
+	setting, _, _ := strings.Cut(stack.LedgersURL(), ",")
+	worker, err := url.Parse(strings.TrimPrefix(setting, "us="))
+	require.NoError(t, err)
+	password, _ := worker.User.Password()
+	require.NoError(t, stack.Postgres.CreateRole(t.Context(), devstack.WorkerRole, "another-password"))
+	_, err = owner(t, stack, devstack.Database("us")).Exec(t.Context(),
+		"select pg_terminate_backend(pid) from pg_stat_activity where usename = $1", devstack.WorkerRole)
+	require.NoError(t, err)
+	waiting = nil
+	for i := range 50 {
+		waiting = append(waiting, b.transfer(fmt.Sprint("password-", i), alice, carol))
+	}
+	p.awaitLog(t, "password authentication failed")
+	awaitMetric(t, p, `payonce_ledger_open{ledger="us"}`, 0)
+	require.NoError(t, stack.Postgres.CreateRole(t.Context(), devstack.WorkerRole, password))
+	back = time.Now()
+	for _, run := range waiting {
+		b.completed(run)
+	}
+	t.Logf("all %d transfers were done %s after the password was right again", len(waiting), time.Since(back).Round(time.Millisecond))
 
 	code, stdout, stderr := runWorker(t, environment(stack), "verify")
 	assert.Equal(t, exitOK, code, stdout+stderr)

@@ -27,12 +27,16 @@ type progress struct {
 // clearLine is the control sequence that empties the cursor's line.
 const clearLine = "\r\x1b[K"
 
-// startProgress begins to show the line after a second.
+// startProgress begins to show the line after a second, if out is a terminal.
 func startProgress(out io.Writer, ledgers []serve.LedgerSetting) *progress {
-	p := &progress{ledgers: len(ledgers), begun: time.Now(), done: make(chan struct{}), ended: make(chan struct{})}
-	if file, ok := out.(*os.File); ok && term.IsTerminal(int(file.Fd())) {
-		p.out = out
+	if file, ok := out.(*os.File); !ok || !term.IsTerminal(int(file.Fd())) {
+		out = nil
 	}
+	return newProgress(out, len(ledgers))
+}
+
+func newProgress(out io.Writer, ledgers int) *progress {
+	p := &progress{out: out, ledgers: ledgers, begun: time.Now(), done: make(chan struct{}), ended: make(chan struct{})}
 	go p.run()
 	return p
 }

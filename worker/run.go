@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"log/slog"
@@ -32,9 +33,14 @@ func newRun() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return runUntilSignal(cmd.Context(), cmd.ErrOrStderr(), log, func(ctx context.Context) error {
+			err = runUntilSignal(cmd.Context(), cmd.ErrOrStderr(), log, func(ctx context.Context) error {
 				return serve.Run(ctx, serve.Config{Settings: s, Log: log, Version: version})
 			})
+			if _, forPrograms := log.Handler().(*slog.JSONHandler); forPrograms && err != nil && !errors.Is(err, errReported) {
+				log.Error("the worker has failed", "error", err)
+				return errReported
+			}
+			return err
 		},
 	}
 	addSettings(cmd)

@@ -82,7 +82,10 @@ func TestRunDoesNotFinishInTime(t *testing.T) {
 	begun := time.Now()
 	assert.Equal(t, exitError, p.stop(t))
 	assert.Less(t, time.Since(begun), 3*time.Second)
-	assert.Contains(t, p.output.String(), "not finished within the stop time-out of 300ms")
+	assert.Contains(t, p.output.String(), `"level":"ERROR","msg":"the worker has failed","error":"not finished within the stop time-out of 300ms`)
+	for line := range strings.Lines(p.output.String()) {
+		assert.True(t, json.Valid([]byte(line)), "a log for programs has nothing else in it: %s", line)
+	}
 	unlock()
 
 	// Another worker takes over when the step's time-out has passed, and meets the same key.
@@ -177,7 +180,8 @@ func TestRunWithAWrongPassword(t *testing.T) {
 	us, _, _ := strings.Cut(stack.LedgersURL(), ",")
 	at := strings.Index(us, "@")
 	colon := strings.LastIndex(us[:at], ":")
-	p := startWorker(t, environment(stack, "LEDGERS="+us[:colon]+":hunter2hunter2"+us[at:], "PAYONCE_LOG_LEVEL=debug"))
+	p := startWorker(t, environment(stack, "LEDGERS="+us[:colon]+":hunter2hunter2"+us[at:], "PAYONCE_LOG_LEVEL=debug",
+		"TEMPORAL_API_KEY=hunter2hunter2", "TEMPORAL_TLS=false"))
 	p.awaitLog(t, "password authentication failed")
 	p.awaitLog(t, `"msg":"serving"`)
 	assert.Equal(t, exitOK, p.stop(t))

@@ -148,7 +148,16 @@ const (
 )
 
 // Ended says whether s is an end.
-func (s State) Ended() bool { return s != StateRunning && s != StateParked }
+func (s State) Ended() bool {
+	switch s {
+	case StateCompleted, StateRejected, StateFailed, StateCompensated, StateCancelled:
+		return true
+	case StateRunning, StateParked:
+		return false
+	default:
+		return false
+	}
+}
 
 // TransferResult is how a transfer ended.
 type TransferResult struct {

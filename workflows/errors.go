@@ -34,15 +34,22 @@ func attemptsUsed(err error, attemptsMax int32) int32 {
 	return attemptsMax
 }
 
-// errorText is what a person needs of an activity's error: its cause without Temporal's event numbers.
+// errorText is what a person needs of an activity's error: its cause without Temporal's event numbers. The message of an
+// activity's own error has the whole chain of its causes in it, so they are not repeated.
 func errorText(err error) string {
+	var timeout *temporal.TimeoutError
+	var application *temporal.ApplicationError
 	var activity *temporal.ActivityError
-	if errors.As(err, &activity) {
-		if cause := activity.Unwrap(); cause != nil {
-			return cause.Error()
-		}
+	switch {
+	case errors.As(err, &timeout):
+		return timeout.Error()
+	case errors.As(err, &application):
+		return application.Message() + " (" + application.Type() + ")"
+	case errors.As(err, &activity) && activity.Unwrap() != nil:
+		return activity.Unwrap().Error()
+	default:
+		return err.Error()
 	}
-	return err.Error()
 }
 
 func invalidInput(err error) error {

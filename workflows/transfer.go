@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
@@ -8,11 +9,15 @@ import (
 	"payonce/ledger"
 )
 
-// Transfer moves money from one account to another, once. It completes with a result at every business end, also when
-// the money did not move; it fails only for a malformed or conflicting request.
+// Transfer moves money from one account to another, once. Its input is a TransferInput. It completes with a result at every
+// business end, also when the money did not move; it fails only for a malformed or conflicting request.
 //
 // This file is the protocol's table: each step is decided, and each outcome of each step leads to one end.
-func (w *Workflows) Transfer(ctx workflow.Context, input TransferInput) (TransferResult, error) {
+func (w *Workflows) Transfer(ctx workflow.Context, request converter.RawValue) (TransferResult, error) {
+	input, err := decodeTransfer(request)
+	if err != nil {
+		return TransferResult{}, invalidInput(err)
+	}
 	t, err := w.newTransfer(ctx, input)
 	if err != nil {
 		return TransferResult{}, err

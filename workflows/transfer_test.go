@@ -397,7 +397,8 @@ func TestMalformedRequestFails(t *testing.T) {
 		w := newWorld(t, &ledgers{})
 		w.SetStartWorkflowOptions(workflowOptions("t1"))
 		w.ExecuteWorkflow(workflows.TransferWorkflow, map[string]any{"id": "t1", "amount": 10})
-		require.ErrorContains(t, w.GetWorkflowError(), "unable to decode")
+		require.Equal(t, workflows.ErrorInvalidInput, applicationErrorType(t, w.GetWorkflowError()))
+		require.ErrorContains(t, w.GetWorkflowError(), "amount: it is a JSON number, and must be a string in quotes")
 	})
 }
 
@@ -465,7 +466,7 @@ func TestAttemptCaps(t *testing.T) {
 	require.Equal(t, map[string]int{"Withdraw fast": 1, "Deposit fast": 2, "Deposit": 10, "Resolve deposit": 1, "Refund": 1}, count)
 	require.Equal(t, 12, l.letters[0].Attempts)
 	require.Equal(t, "transfer/t1/deposit", l.letters[0].Key)
-	require.Equal(t, "constraint violated (type: LedgerError, retryable: true)", l.letters[0].Error)
+	require.Equal(t, "constraint violated (LedgerError)", l.letters[0].Error)
 	require.Equal(t, "us/alice", l.letters[0].Account)
 	require.Equal(t, ledger.PlaceSource, l.letters[0].Place)
 	require.Equal(t, ledger.CodeAttemptsExhausted, l.resolves[0].Code)

@@ -1,6 +1,7 @@
 package devstack
 
 import (
+	"os"
 	"os/exec"
 	"path/filepath"
 	"runtime"
@@ -33,13 +34,14 @@ func TestServersOutliveThreads(t *testing.T) {
 		servers = append(servers, c)
 	}
 	// The canaries are started the wrong way. Once they are dead, so are the
-	// threads, and the servers would have had their signals.
+	// threads, and the servers would have had their signals. A process's first
+	// thread is not ended but set aside, so that it can't have one.
 	canaries := make([]*exec.Cmd, 20)
 	var wg sync.WaitGroup
 	for i := range 200 {
 		wg.Go(func() {
 			runtime.LockOSThread() // never unlocked: the thread ends with the goroutine
-			if i < len(canaries) {
+			if i < len(canaries) && syscall.Gettid() != os.Getpid() {
 				canaries[i] = exec.Command("/bin/sleep", "1000")
 				canaries[i].SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 				assert.NoError(t, canaries[i].Start())
@@ -48,6 +50,9 @@ func TestServersOutliveThreads(t *testing.T) {
 	}
 	wg.Wait()
 	for _, canary := range canaries {
+		if canary == nil {
+			continue
+		}
 		require.Error(t, canary.Wait(), "the kernel's rule holds")
 	}
 	for _, c := range servers {

@@ -2,6 +2,7 @@ package ledgermodel
 
 import (
 	"fmt"
+	"strings"
 
 	"pgregory.net/rapid"
 
@@ -12,6 +13,7 @@ import (
 type World struct {
 	Prefix   string // of names and keys, so that several worlds share a database
 	Accounts []ledger.Account
+	Others   []string // accounts on other ledgers, which no other world has either
 	keys     int
 }
 
@@ -25,9 +27,13 @@ func mustAsset(s string) ledger.Asset {
 	return asset
 }
 
-// DrawWorld draws accounts: some without a floor, so that there is money; some with limits; some not open.
+// DrawWorld draws accounts: some without a floor, so that there is money; some with limits; some not open. prefix is
+// lower-case letters and digits, or empty.
 func DrawWorld(t *rapid.T, prefix string) *World {
-	w := &World{Prefix: prefix, keys: rapid.IntRange(3, 40).Draw(t, "keys")}
+	w := &World{
+		Prefix: prefix, Others: []string{"eu" + prefix + "/bob", "us" + prefix + "/carol"},
+		keys: rapid.IntRange(3, 40).Draw(t, "keys"),
+	}
 	for i := range rapid.IntRange(2, 7).Draw(t, "accounts") {
 		label := fmt.Sprintf("account %d ", i)
 		a := ledger.NewAccount(fmt.Sprintf("%sa%d", prefix, i), assets[rapid.SampledFrom([]int{0, 0, 0, 1, 2}).Draw(t, label+"asset")])
@@ -77,9 +83,10 @@ func (w *World) drawOperation(t *rapid.T, label string, before []ledger.Operatio
 		Memo: rapid.SampledFrom([]string{"", "rent"}).Draw(t, label+"memo"),
 	}
 	if o.Kind != ledger.KindPost {
-		o.Counterparty = rapid.SampledFrom([]string{"eu/bob", "us/carol"}).Draw(t, label+"counterparty")
+		o.Counterparty = rapid.SampledFrom(w.Others).Draw(t, label+"counterparty")
 	}
-	transit := "transit:" + o.Counterparty[:min(2, len(o.Counterparty))]
+	other, _, _ := strings.Cut(o.Counterparty, "/")
+	transit := ledger.TransitAccount(other)
 	if o.Kind == ledger.KindRefund {
 		o.Reverses = ledger.Key(fmt.Sprintf("%sk%d", w.Prefix, rapid.IntRange(0, w.keys).Draw(t, label+"reverses")))
 		// Mostly of something that may be there.

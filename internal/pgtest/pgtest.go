@@ -9,6 +9,7 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
+	"flag"
 	"fmt"
 	"os"
 	"sync"
@@ -113,7 +114,13 @@ func start() (*devstack.Postgres, error) {
 func startServer() (*devstack.Postgres, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	p, err := devstack.StartPostgres(ctx, devstack.PostgresConfig{Log: os.Stderr, MaxConnections: connectionsMax})
+	config := devstack.PostgresConfig{MaxConnections: connectionsMax}
+	if f := flag.Lookup("test.bench"); f == nil || f.Value.String() == "" {
+		// Databases come and go by the hundred, and none of them has to outlive a crash of the machine. Benchmarks get a
+		// server with durable commits.
+		config.Settings = map[string]string{"fsync": "off", "full_page_writes": "off"}
+	}
+	p, err := devstack.StartPostgres(ctx, config)
 	if err != nil {
 		return nil, err
 	}

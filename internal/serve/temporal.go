@@ -15,6 +15,7 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
+	"payonce/internal/headers"
 	"payonce/workflows"
 )
 
@@ -70,6 +71,7 @@ func connect(ctx context.Context, options client.Options, log *slog.Logger) (cli
 func tryConnect(ctx context.Context, options client.Options, log *slog.Logger) (client.Client, error) {
 	ctx, cancel := context.WithTimeout(ctx, connectTimeout)
 	defer cancel()
+	options.ConnectionOptions.DialOptions = append(slices.Clone(options.ConnectionOptions.DialOptions), headers.DialOption())
 	c, err := client.DialContext(ctx, options)
 	if err != nil {
 		return nil, err

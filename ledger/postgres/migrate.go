@@ -67,9 +67,6 @@ func Migrate(ctx context.Context, url string, options MigrateOptions) error {
 }
 
 func migrate(ctx context.Context, db *sql.DB, log *slog.Logger) error {
-	if log == nil {
-		log = slog.New(slog.DiscardHandler)
-	}
 	locker, err := lock.NewPostgresSessionLocker(
 		lock.WithLockID(lockMigrate),
 		lock.WithLockTimeout(lockMigratePeriodSeconds, lockMigrateTries),
@@ -83,13 +80,19 @@ func migrate(ctx context.Context, db *sql.DB, log *slog.Logger) error {
 		return err
 	}
 	provider, err := goose.NewProvider(goose.DialectPostgres, db, files,
-		goose.WithTableName(schemaTable), goose.WithSessionLocker(locker), goose.WithSlog(log),
+		goose.WithTableName(schemaTable), goose.WithSessionLocker(locker), goose.WithLogger(goose.NopLogger()),
 		goose.WithDisableGlobalRegistry(true))
 	if err != nil {
 		return err
 	}
-	if _, err := provider.Up(ctx); err != nil {
+	results, err := provider.Up(ctx)
+	if err != nil {
 		return err
+	}
+	for _, result := range results {
+		if log != nil {
+			log.InfoContext(ctx, "migrated", "migration", result.Source.Path, "took", result.Duration)
+		}
 	}
 	current, target, err := provider.GetVersions(ctx)
 	if err == nil && current > target {

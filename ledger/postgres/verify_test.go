@@ -329,7 +329,7 @@ func TestVerifyWhileTransfersRun(t *testing.T) {
 	for done.Load() < 20 {
 		runtime.Gosched()
 	}
-	for round := range 10 {
+	for round := range 6 {
 		all := []*books{us, eu}
 		if round%2 == 1 {
 			slices.Reverse(all)
@@ -364,9 +364,9 @@ func TestVerifyMemory(t *testing.T) {
 	} {
 		filling.Go(func() {
 			random := rand.New(rand.NewPCG(1, 2)) // the same for both ledgers
-			for first := 0; first < transfers; first += 1_000 {
+			for first := 0; first < transfers; first += 2_000 {
 				batch := []ledger.Operation{}
-				for i := first; i < first+1_000; i++ {
+				for i := first; i < first+2_000; i++ {
 					batch = append(batch, make(fmt.Sprint("transfer/t", i), random.IntN(100), random.IntN(100)))
 				}
 				_, err := b.PostBatch(t.Context(), batch)
@@ -387,7 +387,7 @@ func TestVerifyMemory(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	var watching sync.WaitGroup
 	watching.Go(func() {
-		tick := time.NewTicker(20 * time.Millisecond)
+		tick := time.NewTicker(100 * time.Millisecond)
 		defer tick.Stop()
 		for ctx.Err() == nil {
 			peak.Store(max(peak.Load(), heap()))

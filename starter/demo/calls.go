@@ -51,8 +51,8 @@ func (p *play) send(ctx context.Context, who string, in workflows.TransferInput)
 	return c
 }
 
-// ask has the client ask for the transfer.
-func (p *play) ask(ctx context.Context) *call {
+// pay has the client send what the scenario is about.
+func (p *play) pay(ctx context.Context) *call {
 	in := p.request()
 	p.tell("client", WhatClient, "sends %s from A to B, transfer %s", in.Amount, in.ID)
 	return p.send(ctx, "client", in)

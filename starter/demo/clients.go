@@ -67,7 +67,7 @@ func otherContent() *scenario {
 				return err
 			}
 			in := p.request()
-			if err := p.ask(ctx).wait(); err != nil {
+			if err := p.pay(ctx).wait(); err != nil {
 				return err
 			}
 			in.Amount = other

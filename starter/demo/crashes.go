@@ -60,7 +60,7 @@ func crash(s *scenario, point fault.Point) *scenario {
 		if err := p.setUp(ctx); err != nil {
 			return err
 		}
-		sent := p.ask(ctx)
+		sent := p.pay(ctx)
 		if err := p.awaitKilled(ctx, first); err != nil {
 			return err
 		}

@@ -43,7 +43,7 @@ func lateAttempt() *scenario {
 			if err := p.setUp(ctx); err != nil {
 				return err
 			}
-			sent := p.ask(ctx)
+			sent := p.pay(ctx)
 			if _, err := frozen.AwaitFault(ctx, point); err != nil {
 				return fmt.Errorf("%s was not frozen: %w", frozen.name, err)
 			}

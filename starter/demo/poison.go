@@ -39,7 +39,7 @@ func poison() *scenario {
 			if err := p.setUp(ctx); err != nil {
 				return err
 			}
-			if err := p.ask(ctx).wait(); err != nil {
+			if err := p.pay(ctx).wait(); err != nil {
 				return err
 			}
 			if err := p.observe(ctx); err != nil {

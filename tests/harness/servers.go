@@ -20,9 +20,11 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	sdklog "go.temporal.io/sdk/log"
+	"google.golang.org/grpc"
 	"google.golang.org/protobuf/types/known/durationpb"
 
 	"payonce/internal/devstack"
+	"payonce/internal/headers"
 	"payonce/starter/transfers"
 )
 
@@ -76,7 +78,7 @@ func (s *postgresServer) migrate(ctx context.Context, database string) error {
 		return err
 	}
 	migrate := exec.CommandContext(ctx, dir+string(os.PathSeparator)+worker, "migrate", "--worker-role", s.role)
-	migrate.Env = append(basicEnv(), "MIGRATE_DATABASE_URL="+s.URL(database))
+	migrate.Env = append(BasicEnv(), "MIGRATE_DATABASE_URL="+s.URL(database))
 	if out, err := migrate.CombinedOutput(); err != nil {
 		return fmt.Errorf("worker migrate: %w\n%s", err, out)
 	}
@@ -160,6 +162,7 @@ func startTemporal(dbFile string) (*temporalServer, error) {
 	shared.atLast(server.Stop)
 	c, err := client.DialContext(ctx, client.Options{
 		HostPort: server.Address, Namespace: server.Namespace, Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)),
+		ConnectionOptions: client.ConnectionOptions{DialOptions: []grpc.DialOption{headers.DialOption()}},
 	})
 	if err != nil {
 		return nil, err
@@ -235,8 +238,8 @@ func retry(ctx context.Context, do func() error) error {
 	}
 }
 
-// basicEnv is what any program needs, and nothing that steers one of ours.
-func basicEnv() []string {
+// BasicEnv is an environment with what any program needs, and nothing that steers one of ours.
+func BasicEnv() []string {
 	env := []string{"TEMPORAL_CONFIG_FILE=" + os.DevNull}
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "LANG", "XDG_CACHE_HOME", "GOCOVERDIR"} {
 		if value, ok := os.LookupEnv(name); ok {

@@ -166,7 +166,7 @@ func (w *World) WorkerRole() string { return w.postgres.role }
 
 // ClientEnv is the whole environment of a program that speaks to Temporal only.
 func (w *World) ClientEnv() []string {
-	return append(basicEnv(), "TEMPORAL_ADDRESS="+w.TemporalServer.Address, "TEMPORAL_NAMESPACE="+w.Namespace)
+	return append(BasicEnv(), "TEMPORAL_ADDRESS="+w.TemporalServer.Address, "TEMPORAL_NAMESPACE="+w.Namespace)
 }
 
 // WorkerEnv is the whole environment of a worker that holds some ledgers; none are all.

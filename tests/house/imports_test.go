@@ -78,6 +78,7 @@ var rules = []rule{
 			"payonce/activities",
 			"payonce/ledger",
 			"go.temporal.io/api/enums/v1",
+			"go.temporal.io/sdk/converter",
 			"go.temporal.io/sdk/log",
 			"go.temporal.io/sdk/temporal",
 			"go.temporal.io/sdk/worker",

@@ -1,0 +1,213 @@
+package tests
+
+import (
+	"testing"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+
+	"payonce/activities"
+	"payonce/ledger"
+	"payonce/starter/transfers"
+	"payonce/tests/harness"
+	"payonce/workflows"
+)
+
+// parkedRefund brings a transfer to where its money can't go on, since the payee's account is closed, nor back, since the
+// payer's ceiling was lowered while it was away. Options are short, so that it is parked soon.
+func parkedRefund(t *testing.T, w *harness.World) (in workflows.TransferInput, status workflows.TransferStatus) {
+	t.Helper()
+	w.StartFaultWorker(t, harness.FaultConfig{Ledgers: []string{"us"}})
+	destination := w.StartFaultWorker(t, harness.FaultConfig{Ledgers: []string{"eu"}})
+	in = workflows.TransferInput{ID: "rent", From: w.Account(t, "us", "20.00"), To: w.Account(t, "eu", ""), Amount: "10", Asset: "USD"}
+	w.Set(t, activities.AccountSetInput{Account: in.To, Status: "closed"})
+	require.NoError(t, destination.Stop(t.Context()))
+
+	w.Start(t, in)
+	w.AwaitStep(t, in.ID, "us withdraw applied")
+	w.AwaitEvent(t, workflows.TransferWorkflowID(in.ID), enums.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED)
+	w.Set(t, activities.AccountSetInput{Account: in.From, Ceiling: "15"})
+	w.StartFaultWorker(t, harness.FaultConfig{Ledgers: []string{"eu"}})
+	return in, w.AwaitParked(t, in.ID, 1)
+}
+
+// decide sends a decision under an update ID.
+func decide(t *testing.T, w *harness.World, id, updateID string, decision workflows.Decision) (workflows.TransferStatus, error) {
+	t.Helper()
+	var status workflows.TransferStatus
+	ctx := harness.Within(t, patience)
+	handle, err := w.Temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
+		WorkflowID: workflows.TransferWorkflowID(id), UpdateName: workflows.DecideUpdate, UpdateID: updateID,
+		Args: []any{decision}, WaitForStage: client.WorkflowUpdateStageCompleted,
+	})
+	if err == nil {
+		err = handle.Get(ctx, &status)
+	}
+	return status, err
+}
+
+// Case 82 (temporal community forum 2403): when even the way back is closed, the transfer waits for a person, says where the
+// money is, and does what the person decides, once.
+func TestParked(t *testing.T) {
+	t.Parallel()
+	w := harness.New(t, harness.Config{})
+	in, status := parkedRefund(t, w)
+	transit := "us/transit:eu"
+	require.Equal(t, workflows.StateParked, status.State)
+	require.Equal(t, workflows.Parking{
+		Number: 1, Step: workflows.StepRefund, Error: status.Parking.Error, Since: status.Parking.Since,
+		Place: ledger.PlaceTransit, Account: transit, Choices: []workflows.Action{workflows.ActionRetry, workflows.ActionCompensate},
+	}, *status.Parking)
+	require.Contains(t, status.Parking.Error, "may not rise above 15.00")
+	require.Equal(t, []string{"10.00", "0.00"}, w.Balances(t, in.From, in.To))
+	require.Equal(t, "10.00", w.InTransit(t, "us", "eu"))
+
+	t.Run("told to those who ask", func(t *testing.T) {
+		for _, told := range []*harness.Result{w.CLI(t, "status", in.ID), w.CLITransfer(t, in), w.CLITransfer(t, in, "--wait=false")} {
+			require.Equal(t, exitPending, told.Code)
+			got := told.Transfer(t)
+			require.Equal(t, workflows.StateParked, got.State)
+			require.Equal(t, status.Parking, got.Parking)
+		}
+		other := in
+		other.Amount = "11"
+		require.Equal(t, exitDifferent, w.CLITransfer(t, other).Code)
+
+		var list activities.DeadLetterList
+		harness.Eventually(t, "the dead letter is written", func() bool {
+			w.CLI(t, "deadletter", "list", "us").Decode(t, &list)
+			return len(list.DeadLetters) == 1
+		})
+		letter := list.DeadLetters[0]
+		require.True(t, letter.Parked)
+		require.Equal(t, ledger.DeadLetterOpen, letter.State)
+		require.Equal(t, []string{in.ID, "refund", "transfer/rent/refund"}, []string{letter.Transfer, letter.Step, letter.Key})
+		require.Equal(t, []string{"transit", transit, "10.00", "USD/2"}, []string{string(letter.Place), letter.Account, letter.Amount, letter.Asset})
+		require.Equal(t, []string{"retry", "compensate"}, letter.Choices)
+		require.Equal(t, harness.ShortOptions().Settle.AttemptsMax, int32(letter.Attempts)) //nolint:gosec // small
+		shown := w.CLI(t, "deadletter", "show", in.ID)
+		require.Equal(t, exitDone, shown.Code)
+		var one activities.DeadLetterList
+		shown.Decode(t, &one)
+		require.Equal(t, list, one)
+
+		code, verified := w.Verify(t)
+		require.Equal(t, 0, code)
+		require.Len(t, verified.InTransit, 1)
+		require.Equal(t, in.From, verified.InTransit[0].From, "whose money is in transit")
+	})
+
+	t.Run("decisions that make no sense are refused", func(t *testing.T) {
+		for name, decision := range map[string]workflows.Decision{
+			"another parking": {Action: workflows.ActionRetry, Parking: 2, By: "carol"},
+			"nobody":          {Action: workflows.ActionRetry, Parking: 1},
+			"another action":  {Action: "forget", Parking: 1, By: "carol"},
+		} {
+			_, err := decide(t, w, in.ID, name, decision)
+			var refused *temporal.ApplicationError
+			require.ErrorAs(t, err, &refused, name)
+			require.Equal(t, workflows.ErrorDecisionRefused, refused.Type())
+		}
+		require.Equal(t, 1, w.Status(t, in.ID).Parking.Number)
+	})
+
+	// Tried again with nothing changed, it is parked again.
+	first := workflows.Decision{Action: workflows.ActionRetry, Parking: 1, By: "carol", Reason: "perhaps it works now"}
+	taken, err := decide(t, w, in.ID, "look-1", first)
+	require.NoError(t, err)
+	w.AwaitParked(t, in.ID, 2)
+
+	// The same update again is answered as before, and is not another decision.
+	for range 2 {
+		again, err := decide(t, w, in.ID, "look-1", first)
+		require.NoError(t, err)
+		require.Equal(t, taken, again)
+	}
+	require.Equal(t, 2, w.Status(t, in.ID).Parking.Number)
+	_, err = w.Transfers.Decide(t.Context(), in.ID, workflows.Decision{Action: workflows.ActionRetry, Parking: 1, By: "dave"})
+	require.Error(t, err, "another update about what is past")
+
+	// With room on the account the money goes back, under the same key.
+	w.Set(t, activities.AccountSetInput{Account: in.From, Ceiling: "20"})
+	_, err = w.Transfers.Decide(t.Context(), in.ID, workflows.Decision{Action: workflows.ActionRetry, Parking: 2, By: "carol"})
+	require.NoError(t, err)
+	result := w.AwaitEnd(t, in.ID)
+	require.Equal(t, workflows.StateCompensated, result.State)
+	require.Equal(t, compensated("account_closed"), w.Steps(t, in.ID))
+	require.Equal(t, []string{"20.00", "0.00"}, w.Balances(t, in.From, in.To))
+	require.Equal(t, exitFailed, w.CLITransfer(t, in).Code)
+
+	// After the end too: decisions are answered as before, or refused.
+	again, err := decide(t, w, in.ID, "look-1", first)
+	require.NoError(t, err)
+	require.Equal(t, taken, again)
+	_, err = w.Transfers.Decide(t.Context(), in.ID, workflows.Decision{Action: workflows.ActionCompensate, Parking: 3, By: "carol"})
+	require.ErrorIs(t, err, transfers.ErrEnded)
+
+	var open, closed activities.DeadLetterList
+	w.CLI(t, "deadletter", "list", "us").Decode(t, &open)
+	require.Empty(t, open.DeadLetters)
+	w.CLI(t, "deadletter", "list", "us", "--state", "closed").Decode(t, &closed)
+	require.Len(t, closed.DeadLetters, 1)
+	require.Contains(t, closed.DeadLetters[0].Resolution, "retry by carol")
+}
+
+// Whatever could not be found out when a transfer was parked, each decision ends it well.
+func TestDecisions(t *testing.T) {
+	t.Parallel()
+	w := harness.New(t, harness.Config{})
+	rows := []struct {
+		id     string
+		to     string
+		faults []string
+		step   workflows.Step
+		place  ledger.Place
+		action workflows.Action
+		state  workflows.State
+		steps  []string
+	}{
+		{"arrived-retry", "eu", []string{"deposit/after=drop:always"}, workflows.StepResolveDeposit, ledger.PlaceUnknown, workflows.ActionRetry,
+			workflows.StateCompleted, []string{"us withdraw applied", "eu deposit applied"}},
+		// Taken back as far as it can be: what has arrived stays.
+		{"arrived-compensate", "eu", []string{"deposit/after=drop:always"}, workflows.StepResolveDeposit, ledger.PlaceUnknown, workflows.ActionCompensate,
+			workflows.StateCompleted, []string{"us withdraw applied", "eu deposit applied"}},
+		{"away-retry", "eu", []string{"deposit/before=fail:always"}, workflows.StepResolveDeposit, ledger.PlaceUnknown, workflows.ActionRetry,
+			workflows.StateCompensated, []string{"us withdraw applied", "us refund applied", "eu deposit sealed attempts_exhausted"}},
+		{"away-compensate", "eu", []string{"deposit/before=fail:always"}, workflows.StepResolveDeposit, ledger.PlaceUnknown, workflows.ActionCompensate,
+			workflows.StateCompensated, []string{"us withdraw applied", "us refund applied", "eu deposit sealed attempts_exhausted"}},
+		{"left-retry", "eu", []string{"withdraw/after=drop:always"}, workflows.StepResolveWithdraw, ledger.PlaceUnknown, workflows.ActionRetry,
+			workflows.StateCompleted, []string{"us withdraw applied", "eu deposit applied"}},
+		{"left-compensate", "eu", []string{"withdraw/after=drop:always"}, workflows.StepResolveWithdraw, ledger.PlaceUnknown, workflows.ActionCompensate,
+			workflows.StateCompensated, []string{"us withdraw applied", "us refund applied", "eu deposit sealed attempts_exhausted"}},
+		{"stayed-compensate", "eu", []string{"withdraw/before=fail:always"}, workflows.StepResolveWithdraw, ledger.PlaceUnknown, workflows.ActionCompensate,
+			workflows.StateFailed, []string{"us withdraw sealed attempts_exhausted"}},
+		{"posted-retry", "us", []string{"post/after=drop:always"}, workflows.StepResolvePost, ledger.PlaceUnknown, workflows.ActionRetry,
+			workflows.StateCompleted, []string{"us post applied"}},
+	}
+	var faults []string
+	for _, row := range rows {
+		// Resolving fails until its attempts have run out once.
+		for _, fault := range append(row.faults, "resolve/before=fail:4") {
+			faults = append(faults, fault+";transfer="+row.id)
+		}
+	}
+	require.EqualValues(t, 4, harness.ShortOptions().Settle.AttemptsMax)
+	w.StartFaultWorker(t, harness.FaultConfig{Faults: faults})
+	for _, row := range rows {
+		t.Run(row.id, func(t *testing.T) {
+			t.Parallel()
+			in := workflows.TransferInput{ID: row.id, From: w.Account(t, "us", "20.00"), To: w.Account(t, row.to, ""), Amount: "10", Asset: "USD"}
+			w.Start(t, in)
+			parking := w.AwaitParked(t, in.ID, 1).Parking
+			require.Equal(t, row.step, parking.Step)
+			require.Equal(t, row.place, parking.Place)
+			require.Equal(t, exitPending, w.CLI(t, "status", in.ID).Code)
+			_, err := w.Transfers.Decide(t.Context(), in.ID, workflows.Decision{Action: row.action, Parking: 1, By: "carol"})
+			require.NoError(t, err)
+			require.Equal(t, row.state, w.AwaitEnd(t, in.ID).State)
+			require.Equal(t, row.steps, w.Steps(t, in.ID))
+		})
+	}
+}

@@ -1,0 +1,75 @@
+package workflows
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"go.temporal.io/sdk/converter"
+
+	"payonce/ledger"
+)
+
+// encodingJSON is how Temporal's SDKs mark a payload that is JSON.
+const encodingJSON = "json/plain"
+
+// decodeTransfer reads a transfer's input: one JSON object with no other fields than those of TransferInput, each at most
+// once and spelt exactly. What encoding/json lets pass – a misspelt field, one that is there twice – could be money that
+// its sender did not mean. The error is a *ledger.InvalidError.
+//
+// It is a function of the payload alone; the checker does not know that of encoding/json.
+//
+//workflowcheck:ignore
+func decodeTransfer(request converter.RawValue) (TransferInput, error) {
+	var input TransferInput
+	payload := request.Payload()
+	if payload == nil {
+		return input, &ledger.InvalidError{Field: "input", Reason: "it is required: one JSON object"}
+	}
+	if encoding := string(payload.GetMetadata()[converter.MetadataEncoding]); encoding != encodingJSON {
+		return input, &ledger.InvalidError{Field: "input", Reason: fmt.Sprintf("it must be JSON (%s), not %q", encodingJSON, encoding)}
+	}
+	if err := checkFields(payload.GetData()); err != nil {
+		return input, err
+	}
+	err := json.Unmarshal(payload.GetData(), &input)
+	var wrongType *json.UnmarshalTypeError
+	switch {
+	case errors.As(err, &wrongType) && wrongType.Field != "":
+		return input, &ledger.InvalidError{Field: wrongType.Field, Reason: "it is a JSON " + wrongType.Value + ", and must be a string in quotes"}
+	case err != nil:
+		return input, &ledger.InvalidError{Field: "input", Reason: err.Error()}
+	}
+	return input, nil
+}
+
+// checkFields says whether data is a JSON object with the fields of a transfer.
+func checkFields(data []byte) error {
+	decoder := json.NewDecoder(bytes.NewReader(data))
+	if start, err := decoder.Token(); err != nil || start != json.Delim('{') {
+		return &ledger.InvalidError{Field: "input", Reason: "it must be one JSON object"}
+	}
+	seen := make(map[string]bool)
+	for decoder.More() {
+		token, err := decoder.Token()
+		if err != nil {
+			return &ledger.InvalidError{Field: "input", Reason: err.Error()}
+		}
+		name, _ := token.(string)
+		switch name {
+		case "id", "from", "to", "amount", "asset", "memo", "metadata":
+		default:
+			return &ledger.InvalidError{Field: "input", Reason: fmt.Sprintf("there is no field %q: the fields are id, from, to, amount, asset, memo and metadata", name)}
+		}
+		if seen[name] {
+			return &ledger.InvalidError{Field: name, Reason: "it is there twice"}
+		}
+		seen[name] = true
+		var value json.RawMessage
+		if err := decoder.Decode(&value); err != nil {
+			return &ledger.InvalidError{Field: "input", Reason: err.Error()}
+		}
+	}
+	return nil
+}
