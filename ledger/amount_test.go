@@ -1,7 +1,6 @@
 package ledger_test
 
 import (
-	"errors"
 	"math/big"
 	"strings"
 	"testing"
@@ -186,7 +185,7 @@ func FuzzParseAmount(f *testing.F) {
 		amount, err := ledger.ParseAmount(s, asset)
 		if err != nil {
 			var invalid *ledger.InvalidError
-			require.True(t, errors.As(err, &invalid))
+			require.ErrorAs(t, err, &invalid)
 			return
 		}
 		// What is read is exactly the number that is written.

@@ -1,7 +1,6 @@
 package ledger_test
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
@@ -71,7 +70,7 @@ func TestParseAsset(t *testing.T) {
 			require.Equal(t, test.want, got.Code()+test.want[strings.IndexByte(test.want, '/'):])
 			again, err := ledger.ParseAsset(got.String())
 			require.NoError(t, err)
-			require.True(t, got == again, "assets are comparable")
+			require.Equal(t, map[ledger.Asset]bool{got: true}, map[ledger.Asset]bool{again: true}, "assets are comparable")
 		})
 	}
 }
@@ -91,7 +90,7 @@ func FuzzParseAsset(f *testing.F) {
 		asset, err := ledger.ParseAsset(s)
 		if err != nil {
 			var invalid *ledger.InvalidError
-			require.True(t, errors.As(err, &invalid))
+			require.ErrorAs(t, err, &invalid)
 			return
 		}
 		again, err := ledger.ParseAsset(asset.String())

@@ -11,7 +11,7 @@ import (
 type Book struct {
 	now      time.Time
 	accounts map[accountKey]*Account
-	recorded map[Key]recorded
+	recorded map[Key]recorded // by claim
 	reversed map[Key]*reversible
 
 	decided []Decided
@@ -39,8 +39,9 @@ func keyOf(name string, asset Asset) accountKey {
 }
 
 type recorded struct {
-	hash    RequestHash
-	outcome Outcome
+	hash      RequestHash
+	outcome   Outcome
+	operation *Operation // nil unless this Book has decided it
 }
 
 // reversible is an applied operation with what is left to reverse of each of its legs.
@@ -71,7 +72,7 @@ func (b *Book) AddAccount(a *Account) {
 // AddRecord tells the Book that a key has an outcome. Deciding an operation with that key is a repeat, or a conflict
 // when the hash differs.
 func (b *Book) AddRecord(hash RequestHash, outcome Outcome) {
-	b.recorded[outcome.Key] = recorded{hash: hash, outcome: outcome}
+	b.recorded[outcome.Key.Claim()] = recorded{hash: hash, outcome: outcome}
 }
 
 // AddReversible tells the Book of an applied operation that may be reversed: its legs. Reversals of it that are
@@ -117,7 +118,7 @@ func (r *reversible) take(leg *Leg) bool {
 // valid and stay unchanged until the Book is written down.
 func (b *Book) Decide(operation *Operation) Result {
 	hash := operation.RequestHash()
-	if known, ok := b.recorded[operation.Key]; ok {
+	if known, ok := b.recorded[operation.Key.Claim()]; ok {
 		if known.hash != hash {
 			return Result{Err: fmt.Errorf("%w: %q", ErrKeyConflict, operation.Key)}
 		}
@@ -127,20 +128,15 @@ func (b *Book) Decide(operation *Operation) Result {
 	}
 
 	outcome := Outcome{Key: operation.Key, State: OutcomeApplied, At: b.now}
-	entries, refusal, err := b.try(operation)
+	refusal, err := b.try(operation)
 	if err != nil {
 		return Result{Err: err}
 	}
 	if refusal != nil {
 		outcome.State, outcome.Code, outcome.Detail = OutcomeRefused, refusal.code, refusal.detail
 	}
-	b.recorded[operation.Key] = recorded{hash: hash, outcome: outcome}
+	b.recorded[operation.Key.Claim()] = recorded{hash: hash, outcome: outcome, operation: operation}
 	b.decided = append(b.decided, Decided{Operation: operation, RequestHash: hash, Outcome: outcome})
-	if refusal == nil {
-		b.entries = append(b.entries, entries...)
-		// A later operation of the same batch may reverse this one.
-		b.AddReversible(operation.Key, operation.Legs)
-	}
 	return Result{Outcome: outcome}
 }
 
@@ -153,19 +149,20 @@ func refuse(code Code, format string, args ...any) *refusal {
 	return &refusal{code: code, detail: fmt.Sprintf(format, args...)}
 }
 
-// try applies all legs to the accounts, or leaves the Book as it was.
-func (b *Book) try(operation *Operation) ([]Entry, *refusal, error) {
-	undo := b.mark(operation)
-	entries := make([]Entry, 0, 2*len(operation.Legs))
-	for i := range operation.Legs {
-		legEntries, refusal, err := b.tryLeg(operation, i)
-		if refusal != nil || err != nil {
-			undo()
-			return nil, refusal, err
-		}
-		entries = append(entries, legEntries[0], legEntries[1])
+// try applies all legs to the accounts and collects their entries, or leaves the Book as it was.
+func (b *Book) try(operation *Operation) (*refusal, error) {
+	// The first leg changes nothing when it is refused, but for what is left of what it reverses.
+	undo := func() {}
+	if len(operation.Legs) > 1 || operation.Reverses != "" {
+		undo = b.mark(operation)
 	}
-	return entries, nil, nil
+	for i := range operation.Legs {
+		if refusal, err := b.tryLeg(operation, i); refusal != nil || err != nil {
+			undo()
+			return refusal, err
+		}
+	}
+	return nil, nil
 }
 
 // mark remembers what the operation may change and returns what restores it.
@@ -183,12 +180,14 @@ func (b *Book) mark(operation *Operation) (undo func()) {
 			}
 		}
 	}
-	original := b.reversed[operation.Reverses]
+	original := b.reversible(operation.Reverses)
 	var left []Amount
 	if original != nil {
 		left = append(left, original.left...)
 	}
+	entries := len(b.entries)
 	return func() {
+		b.entries = b.entries[:entries]
 		for _, s := range accounts {
 			*s.account = s.before
 		}
@@ -198,61 +197,68 @@ func (b *Book) mark(operation *Operation) (undo func()) {
 	}
 }
 
+// reversible is the applied operation with the key, or nil.
+func (b *Book) reversible(key Key) *reversible {
+	if known := b.recorded[key.Claim()]; b.reversed[key] == nil && known.operation != nil &&
+		known.operation.Key == key && known.outcome.State == OutcomeApplied {
+		b.AddReversible(key, known.operation.Legs)
+	}
+	return b.reversed[key]
+}
+
 // tryLeg applies the leg with index i.
-func (b *Book) tryLeg(operation *Operation, i int) ([2]Entry, *refusal, error) {
-	var none [2]Entry
+func (b *Book) tryLeg(operation *Operation, i int) (*refusal, error) {
 	leg := &operation.Legs[i]
 	if operation.Reverses != "" {
-		original := b.reversed[operation.Reverses]
+		original := b.reversible(operation.Reverses)
 		if original == nil {
-			return none, refuse(CodeReversalUnknown, "%q did not apply, so there is nothing to reverse", operation.Reverses), nil
+			return refuse(CodeReversalUnknown, "%q did not apply, so there is nothing to reverse", operation.Reverses), nil
 		}
 		if !original.take(leg) {
-			return none, refuse(CodeReversalExceeds, "%s is more than is left of %q", leg, operation.Reverses), nil
+			return refuse(CodeReversalExceeds, "%s is more than is left of %q", leg, operation.Reverses), nil
 		}
 	}
 	from, refusal := b.account(leg.From, leg.Asset)
 	if refusal != nil {
-		return none, refusal, nil
+		return refusal, nil
 	}
 	to, refusal := b.account(leg.To, leg.Asset)
 	if refusal != nil {
-		return none, refusal, nil
+		return refusal, nil
 	}
 	if refusal := checkStatus(from); refusal != nil {
-		return none, refusal, nil
+		return refusal, nil
 	}
 	// An account takes its own money back whatever its status: refused, the money would have nowhere to go.
 	if operation.Reverses == "" {
 		if refusal := checkStatus(to); refusal != nil {
-			return none, refusal, nil
+			return refusal, nil
 		}
 	}
 
 	fromBalance, ok := from.Balance.Sub(leg.Amount)
 	if !ok {
-		return none, overflow(from), nil
+		return overflow(from), nil
 	}
 	if from.Floor != nil && fromBalance.Cmp(*from.Floor) < 0 {
-		return none, refuse(CodeInsufficientFunds, "%s has %s, and may not fall below %s", from.Name,
+		return refuse(CodeInsufficientFunds, "%s has %s, and may not fall below %s", from.Name,
 			from.Balance.Format(from.Asset), from.Floor.Format(from.Asset)), nil
 	}
 	toBalance, ok := to.Balance.Add(leg.Amount)
 	if !ok {
-		return none, overflow(to), nil
+		return overflow(to), nil
 	}
 	if to.Ceiling != nil && toBalance.Cmp(*to.Ceiling) > 0 {
 		if operation.Reverses != "" {
-			return none, nil, fmt.Errorf("%w: %s has %s, and may not rise above %s", ErrReversalBlocked, to.Name,
+			return nil, fmt.Errorf("%w: %s has %s, and may not rise above %s", ErrReversalBlocked, to.Name,
 				to.Balance.Format(to.Asset), to.Ceiling.Format(to.Asset))
 		}
-		return none, refuse(CodeCeilingExceeded, "%s has %s, and may not rise above %s", to.Name,
+		return refuse(CodeCeilingExceeded, "%s has %s, and may not rise above %s", to.Name,
 			to.Balance.Format(to.Asset), to.Ceiling.Format(to.Asset)), nil
 	}
-	return [2]Entry{
-		b.enter(operation, i, from, leg.Amount.Neg(), fromBalance, leg.To),
-		b.enter(operation, i, to, leg.Amount, toBalance, leg.From),
-	}, nil, nil
+	b.enter(operation, i, from, leg.Amount.Neg(), fromBalance, leg.To)
+	b.enter(operation, i, to, leg.Amount, toBalance, leg.From)
+	return nil, nil
 }
 
 func (b *Book) account(name string, asset Asset) (*Account, *refusal) {
@@ -284,14 +290,14 @@ func overflow(a *Account) *refusal {
 }
 
 // enter makes the next entry of a, for the leg with index i, whose other account is other.
-func (b *Book) enter(operation *Operation, i int, a *Account, amount, balance Amount, other string) Entry {
+func (b *Book) enter(operation *Operation, i int, a *Account, amount, balance Amount, other string) {
 	a.Balance = balance
 	a.Version++
 	a.EntryAt = b.now
-	return Entry{
+	b.entries = append(b.entries, Entry{
 		AccountID: a.ID, Version: a.Version, Leg: i + 1, Amount: amount, Balance: balance, At: b.now,
 		Key: operation.Key, Kind: operation.Kind, Other: other, Counterparty: operation.Counterparty, Memo: operation.Memo,
-	}
+	})
 }
 
 // Decided returns the new operations in the order they were decided: what is to be inserted. It does not return

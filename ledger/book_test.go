@@ -83,7 +83,8 @@ func TestDecideRefuses(t *testing.T) {
 			if test.change != nil {
 				test.change(accounts)
 			}
-			before := map[string]ledger.Account{"alice": *accounts["alice"], "bob": *accounts["bob"]}
+			state := func() []ledger.Account { return []ledger.Account{*accounts["alice"], *accounts["bob"]} }
+			before := state()
 			got := decide(book, test.operation)
 			require.NoError(t, got.Err)
 			require.Equal(t, ledger.OutcomeRefused, got.Outcome.State)
@@ -91,7 +92,7 @@ func TestDecideRefuses(t *testing.T) {
 			require.NotEmpty(t, got.Outcome.Detail)
 			require.Empty(t, book.Entries())
 			require.Empty(t, book.Touched())
-			require.Equal(t, before, map[string]ledger.Account{"alice": *accounts["alice"], "bob": *accounts["bob"]})
+			require.Equal(t, before, state())
 			require.Len(t, book.Decided(), 1, "a refusal is recorded")
 
 			// case 2: midaz#709: a refused transfer uses its key up.
@@ -162,6 +163,19 @@ func TestDecideSameKeyTwice(t *testing.T) {
 	require.Equal(t, first, second)
 	require.ErrorIs(t, decide(book, post(t, "k", "alice", "bob", "2")).Err, ledger.ErrKeyConflict)
 	require.Equal(t, "9900", accounts["alice"].Balance.String())
+}
+
+// A transfer begins with its post or its withdraw. An ID that is used again for another request gets only one of them.
+func TestDecidePostAndWithdrawOfOneTransfer(t *testing.T) {
+	t.Parallel()
+	for _, keys := range [][2]string{{"transfer/t/post", "transfer/t/withdraw"}, {"transfer/t/withdraw", "transfer/t/post"}} {
+		book, accounts := newBook(t)
+		one := map[string]ledger.Operation{"transfer/t/post": post(t, "transfer/t/post", "alice", "bob", "1"), "transfer/t/withdraw": withdraw(t, "transfer/t/withdraw", "alice", "1")}
+		require.Equal(t, ledger.OutcomeApplied, decide(book, one[keys[0]]).Outcome.State)
+		require.ErrorIs(t, decide(book, one[keys[1]]).Err, ledger.ErrKeyConflict)
+		require.True(t, decide(book, one[keys[0]]).Outcome.Repeat)
+		require.Equal(t, "9900", accounts["alice"].Balance.String())
+	}
 }
 
 func TestDecideReversal(t *testing.T) {

@@ -10,8 +10,9 @@ var (
 	// ErrKeyConflict: the key is taken by an operation with other content. Nothing changed; no retry can succeed.
 	ErrKeyConflict = errors.New("the key belongs to an operation with other content")
 
-	// ErrUnavailable: the ledger could not be reached, so nothing was asked of it, or it went away before it was
-	// asked to commit. It says nothing about the operation, and hits every operation alike.
+	// ErrUnavailable: the ledger could not be reached or used, or it went away before it was asked to commit: nothing was
+	// applied. Refused credentials and missing rights, a standby and a full disk count too. It says nothing about the
+	// operation, and hits every operation alike.
 	ErrUnavailable = errors.New("the ledger is unavailable")
 
 	// ErrUnknownOutcome: the ledger was asked to commit and its answer was lost. The operation happened or it did not;

@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 )
 
@@ -21,6 +22,16 @@ const (
 // Key is an operation's idempotence key: 1 to KeyBytesMax bytes of printable UTF-8, compared byte for byte. It is
 // unique in its ledger for as long as the ledger lives.
 type Key string
+
+// Claim is what a key takes when an outcome is recorded under it: itself, but for a withdraw, which takes the key of its
+// transfer's post. A transfer begins with one of the two. When its ID is used again for another request, the two must meet,
+// or the ID would pay twice. The database has the same rule in its function operation_claim.
+func (k Key) Claim() Key {
+	if transfer, ok := strings.CutSuffix(string(k), "/"+string(KindWithdraw)); ok {
+		return Key(transfer + "/" + string(KindPost))
+	}
+	return k
+}
 
 // Kind says which step of a transfer an operation is.
 type Kind string
@@ -237,8 +248,9 @@ type Outcome struct {
 	Repeat bool      // the outcome was there already; nothing changed now
 }
 
-// Result is what PostBatch answers for one operation: its outcome, or an error of its own that no other operation of
-// the batch shares: an *InvalidError, ErrKeyConflict or ErrReversalBlocked.
+// Result is what PostBatch answers for one operation: its outcome, or an error of its own, which is an *InvalidError,
+// ErrKeyConflict or ErrReversalBlocked. A batch that had to be carried out in parts also has here what went wrong with a
+// part.
 type Result struct {
 	Outcome Outcome
 	Err     error

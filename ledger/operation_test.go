@@ -110,6 +110,26 @@ func TestOperationValidate(t *testing.T) {
 	}
 }
 
+func TestKeyClaim(t *testing.T) {
+	t.Parallel()
+	for key, want := range map[ledger.Key]ledger.Key{
+		"transfer/t/post":             "transfer/t/post",
+		"transfer/t/withdraw":         "transfer/t/post",
+		"transfer/t/deposit":          "transfer/t/deposit",
+		"transfer/t/withdraw/x":       "transfer/t/withdraw/x",
+		"transfer/withdraw/withdraw":  "transfer/withdraw/post",
+		"withdraw":                    "withdraw",
+		"/withdraw":                   "/post",
+		"transfer/東京/withdraw":        "transfer/東京/post",
+		"transfer/t/refund":           "transfer/t/refund",
+		"transfer/t/Withdraw":         "transfer/t/Withdraw",
+		"transfer/t/resolve-withdraw": "transfer/t/resolve-withdraw",
+		"transfer/t/withdraw\u00a0":   "transfer/t/withdraw\u00a0",
+	} {
+		require.Equal(t, want, key.Claim(), key)
+	}
+}
+
 func TestSealValidate(t *testing.T) {
 	t.Parallel()
 	seal := ledger.Seal{Operation: post(t, "k", "alice", "bob", "1"), Code: ledger.CodeAttemptsExhausted}

@@ -2,6 +2,7 @@ package ledgermodel
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"pgregory.net/rapid"
@@ -78,7 +79,7 @@ func (w *World) DrawOperations(t *rapid.T) []ledger.Operation {
 
 func (w *World) drawOperation(t *rapid.T, label string, before []ledger.Operation) ledger.Operation {
 	o := ledger.Operation{
-		Key:  ledger.Key(fmt.Sprintf("%sk%d", w.Prefix, rapid.IntRange(0, w.keys).Draw(t, label+"key"))),
+		Key:  w.drawKey(t, label+"key"),
 		Kind: rapid.SampledFrom([]ledger.Kind{ledger.KindPost, ledger.KindPost, ledger.KindWithdraw, ledger.KindDeposit, ledger.KindRefund}).Draw(t, label+"kind"),
 		Memo: rapid.SampledFrom([]string{"", "rent"}).Draw(t, label+"memo"),
 	}
@@ -88,10 +89,10 @@ func (w *World) drawOperation(t *rapid.T, label string, before []ledger.Operatio
 	other, _, _ := strings.Cut(o.Counterparty, "/")
 	transit := ledger.TransitAccount(other)
 	if o.Kind == ledger.KindRefund {
-		o.Reverses = ledger.Key(fmt.Sprintf("%sk%d", w.Prefix, rapid.IntRange(0, w.keys).Draw(t, label+"reverses")))
+		o.Reverses = w.drawKey(t, label+"reverses")
 		// Mostly of something that may be there.
-		for i := len(before) - 1; i >= 0; i-- {
-			if b := before[i]; b.Kind == ledger.KindWithdraw && rapid.Bool().Draw(t, label+"reverses this") {
+		for _, b := range slices.Backward(before) {
+			if b.Kind == ledger.KindWithdraw && rapid.Bool().Draw(t, label+"reverses this") {
 				o.Reverses, o.Counterparty = b.Key, b.Counterparty
 				for _, leg := range b.Legs {
 					amount := leg.Amount
@@ -127,6 +128,12 @@ func (w *World) drawOperation(t *rapid.T, label string, before []ledger.Operatio
 		o.Legs = append(o.Legs, leg)
 	}
 	return o
+}
+
+func (w *World) drawKey(t *rapid.T, label string) ledger.Key {
+	number := rapid.IntRange(0, w.keys).Draw(t, label)
+	step := rapid.SampledFrom([]string{"", "", "/post", "/withdraw", "/deposit"}).Draw(t, label+" step")
+	return ledger.Key(fmt.Sprintf("%sk%d%s", w.Prefix, number, step))
 }
 
 func drawAmount(t *rapid.T, label string) ledger.Amount {

@@ -15,8 +15,8 @@ import (
 
 // Model is the books of one ledger.
 type Model struct {
-	accounts   map[string]*account // by name; of transit accounts by name and asset
-	operations map[ledger.Key]*operation
+	accounts   map[string]*account       // by name; of transit accounts by name and asset
+	operations map[ledger.Key]*operation // by what their keys take
 }
 
 type account struct {
@@ -28,6 +28,7 @@ type account struct {
 }
 
 type operation struct {
+	key         ledger.Key
 	fingerprint [sha256.Size]byte
 	legs        []ledger.Leg
 	state       ledger.OutcomeState
@@ -75,7 +76,7 @@ func accountKey(name string, asset ledger.Asset) string {
 // Post decides an operation and applies it.
 func (m *Model) Post(o ledger.Operation) Answer {
 	fingerprint := fingerprintOf(o)
-	if known := m.operations[o.Key]; known != nil {
+	if known := m.operations[taken(o.Key)]; known != nil {
 		if known.fingerprint != fingerprint {
 			return Answer{Err: ledger.ErrKeyConflict}
 		}
@@ -92,7 +93,7 @@ func (m *Model) Post(o ledger.Operation) Answer {
 	var original *operation
 	var reversedBefore []*big.Int
 	if o.Reverses != "" {
-		if r := m.operations[o.Reverses]; r != nil && r.state == ledger.OutcomeApplied {
+		if r := m.operations[taken(o.Reverses)]; r != nil && r.key == o.Reverses && r.state == ledger.OutcomeApplied {
 			original = r
 			for _, n := range r.reversed {
 				reversedBefore = append(reversedBefore, new(big.Int).Set(n))
@@ -125,7 +126,7 @@ func (m *Model) Post(o ledger.Operation) Answer {
 // Resolve seals the operation's key if it is free.
 func (m *Model) Resolve(s ledger.Seal) Answer {
 	fingerprint := fingerprintOf(s.Operation)
-	if known := m.operations[s.Operation.Key]; known != nil {
+	if known := m.operations[taken(s.Operation.Key)]; known != nil {
 		if known.fingerprint != fingerprint {
 			return Answer{Err: ledger.ErrKeyConflict}
 		}
@@ -136,11 +137,20 @@ func (m *Model) Resolve(s ledger.Seal) Answer {
 }
 
 func (m *Model) record(o ledger.Operation, fingerprint [sha256.Size]byte, state ledger.OutcomeState, code ledger.Code) {
-	recorded := &operation{fingerprint: fingerprint, legs: o.Legs, state: state, code: code}
+	recorded := &operation{key: o.Key, fingerprint: fingerprint, legs: o.Legs, state: state, code: code}
 	for range o.Legs {
 		recorded.reversed = append(recorded.reversed, new(big.Int))
 	}
-	m.operations[o.Key] = recorded
+	m.operations[taken(o.Key)] = recorded
+}
+
+// taken is what a key takes: a transfer's post and its withdraw take the same.
+func taken(key ledger.Key) ledger.Key {
+	parts := strings.Split(string(key), "/")
+	if last := len(parts) - 1; last > 0 && parts[last] == "withdraw" {
+		parts[last] = "post"
+	}
+	return ledger.Key(strings.Join(parts, "/"))
 }
 
 // leg applies one leg, or says why not.
@@ -174,6 +184,7 @@ func (m *Model) leg(o ledger.Operation, leg ledger.Leg, original *operation) (le
 			return ledger.CodeAccountFrozen, nil
 		case ledger.AccountClosed:
 			return ledger.CodeAccountClosed, nil
+		case ledger.AccountOpen:
 		}
 	}
 	from, to := sides[0], sides[1]
@@ -225,11 +236,11 @@ func (m *Model) copyAccounts() map[string]*account {
 
 // fingerprintOf is another way to say that two operations do the same with money.
 func fingerprintOf(o ledger.Operation) [sha256.Size]byte {
-	text := fmt.Sprintf("%q %q %q", o.Kind, o.Reverses, o.Counterparty)
+	text := fmt.Appendf(nil, "%q %q %q", o.Kind, o.Reverses, o.Counterparty)
 	for _, l := range o.Legs {
-		text += fmt.Sprintf(" %q %q %q %q", l.From, l.To, l.Asset.String(), l.Amount.String())
+		text = fmt.Appendf(text, " %q %q %q %q", l.From, l.To, l.Asset.String(), l.Amount.String())
 	}
-	return sha256.Sum256([]byte(text))
+	return sha256.Sum256(text)
 }
 
 // Balance is the balance of an account and the number of its entries.

@@ -57,7 +57,7 @@ func Main(m *testing.M, checks ...func() error) {
 			code = 1
 		}
 	}
-	os.Exit(code)
+	os.Exit(code) //nolint:forbidigo // TestMain ends here
 }
 
 // NewDatabase returns a database of the test's own, which is dropped when the test ends.

@@ -2,6 +2,7 @@ package pgtest
 
 import (
 	"bytes"
+	"context"
 	"encoding/binary"
 	"io"
 	"net"
@@ -112,7 +113,7 @@ func (p *Proxy) accept() {
 		if err != nil {
 			return
 		}
-		server, err := net.Dial("tcp", p.server)
+		server, err := (&net.Dialer{}).DialContext(context.Background(), "tcp", p.server)
 		if err != nil {
 			_ = client.Close()
 			continue

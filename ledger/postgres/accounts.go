@@ -175,12 +175,12 @@ func (l *Ledger) Account(ctx context.Context, name string, asset ledger.Asset) (
 func readAccount(ctx context.Context, conn *pgx.Conn, name string, asset ledger.Asset) (ledger.Account, error) {
 	rows, err := conn.Query(ctx, accountSQL, name, asset.String())
 	if err != nil {
-		return ledger.Account{}, translate(err, false)
+		return ledger.Account{}, translate(err)
 	}
 	accounts, err := pgx.CollectRows(rows, scanAccount)
 	switch {
 	case err != nil:
-		return ledger.Account{}, translate(err, false)
+		return ledger.Account{}, translate(err)
 	case len(accounts) == 0:
 		return ledger.Account{}, fmt.Errorf("%w: %s", ledger.ErrAccountUnknown, accountView(name, asset))
 	case len(accounts) > 1:
@@ -209,7 +209,7 @@ func (l *Ledger) Accounts(ctx context.Context, page ledger.AccountsPage) ([]ledg
 		if err == nil {
 			accounts, err = pgx.CollectRows(rows, scanAccount)
 		}
-		return translate(err, false)
+		return translate(err)
 	})
 	return accounts, err
 }

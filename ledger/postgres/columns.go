@@ -43,7 +43,7 @@ func queueEntries(batch *pgx.Batch, book *ledger.Book, ids []int64) {
 			operation++
 		}
 		accounts[i], versions[i], operations[i] = e.AccountID, e.Version, ids[operation]
-		legs[i], amounts[i], balances[i] = int16(e.Leg), e.Amount.String(), e.Balance.String()
+		legs[i], amounts[i], balances[i] = int16(e.Leg), e.Amount.String(), e.Balance.String() //nolint:gosec // at most LegsMax
 	}
 	batch.Queue(insertEntriesSQL, accounts, versions, operations, legs, amounts, balances)
 }

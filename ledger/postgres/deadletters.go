@@ -3,7 +3,6 @@ package postgres
 import (
 	"context"
 	"fmt"
-	"slices"
 	"time"
 
 	"github.com/jackc/pgx/v5"
@@ -34,7 +33,8 @@ with put as (
 	returning id, state, parked, error, attempts, last_at, place, account, amount, resolution
 )
 insert into dead_letter_actions (dead_letter_id, state, parked, error, attempts, last_at, place, account, amount, resolution)
-select * from put`
+select id, state, parked, error, attempts, last_at, place, account, amount, resolution
+from put`
 
 // DeadLetterPut writes a dead letter by its key: an absolute write, of which the one with the later last attempt stands.
 // A letter that is closed is opened again only by a later failure. Level 1.
@@ -42,12 +42,16 @@ func (l *Ledger) DeadLetterPut(ctx context.Context, letter ledger.DeadLetter) er
 	if err := letter.Validate(); err != nil {
 		return err
 	}
+	choices := letter.Choices
+	if choices == nil {
+		choices = []string{} // null is for what is not known
+	}
 	return l.withConn(ctx, "put dead letter", func(ctx context.Context, conn *pgx.Conn) error {
 		_, err := transact(ctx, conn, func(ctx context.Context) (bool, error) {
 			batch := begin(ctx)
 			batch.Queue(putDeadLetterSQL, letter.Key, letter.Transfer, letter.Step, letter.State, letter.Parked,
 				ledger.ClipError(letter.Error), letter.Attempts, letter.FirstAt, letter.LastAt,
-				letter.Place, letter.Account, letter.Asset.String(), letter.Amount.String(), slices.Clip(append([]string{}, letter.Choices...)),
+				letter.Place, letter.Account, letter.Asset.String(), letter.Amount.String(), choices,
 				ledger.ClipNote(letter.Resolution))
 			return commit(ctx, conn, batch)
 		})
@@ -74,7 +78,7 @@ func (l *Ledger) DeadLetters(ctx context.Context, page ledger.DeadLettersPage) (
 		if err == nil {
 			letters, err = pgx.CollectRows(rows, scanDeadLetter)
 		}
-		return translate(err, false)
+		return translate(err)
 	})
 	return letters, err
 }

@@ -27,7 +27,7 @@ func (l *Ledger) BalanceAt(ctx context.Context, name string, asset ledger.Asset,
 		// Entries' times are whole microseconds, so "not later than at" is "before the next microsecond".
 		before := at.Truncate(time.Microsecond).Add(time.Microsecond)
 		if err := conn.QueryRow(ctx, balanceAtSQL, account.ID, before).Scan(&units); err != nil {
-			return translate(err, false)
+			return translate(err)
 		}
 		balance, err = parseUnits("entries.balance", units)
 		return err
@@ -65,7 +65,7 @@ func (l *Ledger) Entries(ctx context.Context, page ledger.EntriesPage) ([]ledger
 		for i := range entries {
 			entries[i].AccountID = account.ID
 		}
-		return translate(err, false)
+		return translate(err)
 	})
 	return entries, err
 }

@@ -32,12 +32,11 @@ const (
 // commitSent says that the server may have begun to commit when the error arose: COMMIT, or a statement that commits by
 // itself, was sent, and every statement before it had succeeded or its answer was not read.
 func judge(err error, commitSent bool) verdict {
-	var connectErr *pgconn.ConnectError
-	if errors.As(err, &connectErr) && !errors.Is(err, context.Canceled) {
+	if _, ok := errors.AsType[*pgconn.ConnectError](err); ok && !errors.Is(err, context.Canceled) {
 		return verdictUnavailable // whatever the reason: it hits every operation alike
 	}
-	var pgErr *pgconn.PgError
-	if !errors.As(err, &pgErr) {
+	pgErr, ok := errors.AsType[*pgconn.PgError](err)
+	if !ok {
 		return judgeDriver(err, commitSent)
 	}
 	if commitSent && pgErr.SeverityUnlocalized != "ERROR" {
@@ -79,7 +78,7 @@ func judge(err error, commitSent bool) verdict {
 
 // judgeDriver judges errors that are no answer of the server.
 func judgeDriver(err error, commitSent bool) verdict {
-	var netErr net.Error
+	_, network := errors.AsType[net.Error](err)
 	switch {
 	case errors.Is(err, errTransitOpened):
 		return verdictRerun
@@ -87,7 +86,7 @@ func judgeDriver(err error, commitSent bool) verdict {
 		return verdictUnknown
 	case errors.Is(err, context.Canceled):
 		return verdictFailed
-	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &netErr):
+	case errors.Is(err, context.DeadlineExceeded), network:
 		// A deadline that passes without an answer: the server's own time-outs are set below it, so if the server could be
 		// reached it would have answered.
 		return verdictUnavailable
@@ -100,19 +99,19 @@ func judgeDriver(err error, commitSent bool) verdict {
 
 // answered says whether err is an answer of the server, to the statement whose result was being read.
 func answered(err error) bool {
-	var pgErr *pgconn.PgError
-	return errors.As(err, &pgErr)
+	_, ok := errors.AsType[*pgconn.PgError](err)
+	return ok
 }
 
 // errCommitRolledBack: COMMIT was answered with ROLLBACK.
 var errCommitRolledBack = errors.New("the database rolled back instead of committing")
 
-// translate turns err into an error of package ledger, or wraps it plainly.
-func translate(err error, commitSent bool) error {
+// translate turns an error that arose before anything could be committed into one of package ledger's, if it is one.
+func translate(err error) error {
 	if err == nil {
 		return nil
 	}
-	return judge(err, commitSent).wrap(err)
+	return judge(err, false).wrap(err)
 }
 
 func (v verdict) wrap(err error) error {
@@ -122,20 +121,18 @@ func (v verdict) wrap(err error) error {
 		return fmt.Errorf("%w: %w", ledger.ErrUnavailable, err)
 	case verdictUnknown:
 		return fmt.Errorf("%w: %w", ledger.ErrUnknownOutcome, err)
-	default:
-		return err
+	case verdictApplied, verdictFailed, verdictRerun, verdictRejected:
 	}
+	return err
 }
 
 // withoutConnString drops the driver's wrapping that repeats parts of the connection string. What is left names the
 // host, the port and the reason.
 func withoutConnString(err error) error {
-	var parseErr *pgconn.ParseConfigError
-	if errors.As(err, &parseErr) {
+	if _, ok := errors.AsType[*pgconn.ParseConfigError](err); ok {
 		return errors.New(reasonURL)
 	}
-	var connectErr *pgconn.ConnectError
-	if errors.As(err, &connectErr) {
+	if connectErr, ok := errors.AsType[*pgconn.ConnectError](err); ok {
 		inner := connectErr.Unwrap()
 		return &oneLineError{text: strings.ReplaceAll(inner.Error(), "\n", "; "), err: inner}
 	}

@@ -15,9 +15,9 @@ func FateOf(err error, commitSent bool) any {
 		return "rerun"
 	case verdictRejected:
 		return "rejected"
-	default:
-		return "failed"
+	case verdictApplied, verdictFailed:
 	}
+	return "failed"
 }
 
 // RerunsMax is how often a database transaction is run again.

@@ -116,7 +116,7 @@ func TestCutAnywhere(t *testing.T) {
 				}
 				if err != nil {
 					unknown, unavailable := errors.Is(err, ledger.ErrUnknownOutcome), errors.Is(err, ledger.ErrUnavailable)
-					require.True(t, unknown != unavailable, "%v", err)
+					require.NotEqual(t, unknown, unavailable, "%v", err)
 					_, err := b.Operation(t.Context(), batch[0].Key)
 					if unavailable {
 						require.ErrorIs(t, err, ledger.ErrOperationUnknown, "not applied, for sure")

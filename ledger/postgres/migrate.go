@@ -55,13 +55,13 @@ func Migrate(ctx context.Context, url string, options MigrateOptions) error {
 	db := stdlib.OpenDB(*config)
 	defer func() { _ = db.Close() }()
 	if err := migrate(ctx, db, options.Log); err != nil {
-		return fmt.Errorf("migrate: %w", translate(err, false))
+		return fmt.Errorf("migrate: %w", translate(err))
 	}
 	if options.WorkerRole == "" {
 		return nil
 	}
 	if err := grant(ctx, config, options.WorkerRole); err != nil {
-		return fmt.Errorf("migrate: grant rights to role %q: %w", options.WorkerRole, translate(err, false))
+		return fmt.Errorf("migrate: grant rights to role %q: %w", options.WorkerRole, translate(err))
 	}
 	return nil
 }
@@ -130,13 +130,12 @@ func (l *Ledger) CheckSchema(ctx context.Context) error {
 	return l.withConn(ctx, "check schema", func(ctx context.Context, conn *pgx.Conn) error {
 		var got int64
 		err := conn.QueryRow(ctx, schemaVersionSQL).Scan(&got)
-		var pgErr *pgconn.PgError
-		if errors.As(err, &pgErr) && pgErr.Code == "42P01" { // undefined_table: never migrated
+		if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok && pgErr.Code == "42P01" { // undefined_table: never migrated
 			got, err = 0, nil
 		}
 		switch {
 		case err != nil:
-			return translate(err, false)
+			return translate(err)
 		case got < want:
 			return fmt.Errorf("the database has schema version %d and this binary needs %d: run `worker migrate`", got, want)
 		case got > want:

@@ -149,6 +149,57 @@ func TestPostBatch(t *testing.T) {
 	})
 }
 
+// A transfer begins with its post or its withdraw. An ID that is used again for another request gets only one of them,
+// also when both are asked for at once, on accounts that don't meet.
+func TestPostAndWithdrawOfOneTransfer(t *testing.T) {
+	t.Parallel()
+	b := openBooks(t)
+	b.fund(t, "alice", "100")
+	b.fund(t, "carol", "100")
+	b.open(t, "bob")
+	for round := range 20 {
+		id := fmt.Sprintf("transfer/東京 %d/", round)
+		both := [2]ledger.Operation{post(id+"post", "alice", "bob", "1"), withdraw(id+"withdraw", "carol", "eu/bob", "1")}
+		var outcomes [2]ledger.Outcome
+		var errs [2]error
+		atOnce(2, func(i int) {
+			if round%3 == 2 && i == 0 {
+				outcomes[i], errs[i] = b.Resolve(t.Context(), seal(both[i]))
+			} else {
+				outcomes[i], errs[i] = b.Post(t.Context(), both[i])
+			}
+		})
+		first := 0
+		if errs[0] != nil {
+			first = 1
+		}
+		require.NoError(t, errs[first])
+		require.False(t, outcomes[first].Repeat)
+		require.ErrorIs(t, errs[1-first], ledger.ErrKeyConflict)
+		_, err := b.Resolve(t.Context(), seal(both[1-first]))
+		require.ErrorIs(t, err, ledger.ErrKeyConflict)
+		_, err = b.Operation(t.Context(), both[1-first].Key)
+		require.ErrorIs(t, err, ledger.ErrOperationUnknown)
+		again, err := b.Resolve(t.Context(), seal(both[first]))
+		require.NoError(t, err)
+		require.Equal(t, repeated(outcomes[first]), again)
+	}
+	// The database draws the same line as Go.
+	owner := b.owner(t)
+	for _, key := range []ledger.Key{"a/post", "a/withdraw", "withdraw", "/withdraw", "a/withdraw/b", "東/withdraw", "a/Withdraw", "a/withdraw "} {
+		var claim string
+		require.NoError(t, owner.QueryRow(t.Context(), "select operation_claim($1)", key).Scan(&claim))
+		require.Equal(t, string(key.Claim()), claim)
+	}
+	results, err := b.PostBatch(t.Context(), []ledger.Operation{
+		post("transfer/batch/post", "alice", "bob", "1"), withdraw("transfer/batch/withdraw", "carol", "eu/bob", "1"),
+	})
+	require.NoError(t, err)
+	require.Equal(t, ledger.OutcomeApplied, results[0].Outcome.State)
+	require.ErrorIs(t, results[1].Err, ledger.ErrKeyConflict)
+	sound(t, b)
+}
+
 // case 33: blnk#181.
 func TestSixthOfFiveIsRefused(t *testing.T) {
 	t.Parallel()

@@ -6,11 +6,13 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"pgregory.net/rapid"
 
 	"payonce/internal/ledgermodel"
 	"payonce/ledger"
+	"payonce/ledger/postgres"
 )
 
 // PostgreSQL and a naive model in memory, which shares nothing with it, give the same answers and end with the same
@@ -73,7 +75,11 @@ func TestPostgresAgreesWithModel(t *testing.T) {
 			require.Equal(rt, repeated(outcome), record.Outcome)
 		}
 	})
-	sound(t, b)
+	// The transfers of a world make no sense: a deposit may be of the same ledger's withdraw. Everything else must hold.
+	_, err := postgres.Verify(t.Context(), []*postgres.Ledger{b.Ledger}, postgres.Report{Finding: func(f postgres.Finding) {
+		assert.Equal(t, postgres.CheckTransfer, f.Check, f.String())
+	}})
+	require.NoError(t, err)
 }
 
 // answerOf is a result as the model says it.

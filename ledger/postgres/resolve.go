@@ -15,9 +15,9 @@ import (
 // either, so a key can be sealed while a late attempt is stuck behind such a lock. That attempt then runs into the key.
 const sealSQL = `
 insert into operations (key, kind, request_hash, state, code, detail, reverses, counterparty, legs, memo, metadata, at)
-values ($1, $2, $3, 'sealed', $4, nullif($5, ''), nullif($6, ''), nullif($7, ''), $8::text::jsonb, $9,
+values ($1, $2, $3, 'sealed', $4, nullif($5, ''), nullif($6, ''), nullif($7, ''), $8::text::json, $9,
 	nullif($10::text, '')::jsonb, clock_timestamp())
-on conflict on constraint operations_key_key do nothing`
+on conflict (operation_claim(key)) do nothing`
 
 // Resolve returns the outcome that is recorded under the operation's key. If there is none it seals the key: then it
 // never gets one, and a late attempt is told so. The answer is final. Level 2.
@@ -41,7 +41,7 @@ func (l *Ledger) Resolve(ctx context.Context, seal ledger.Seal) (ledger.Outcome,
 				return rows.Err()
 			})
 			// A statement of its own, whose snapshot is taken after the wait.
-			batch.Queue(knownOperationsSQL, []ledger.Key{o.Key}).Query(f.scanKnown)
+			batch.Queue(knownOperationsSQL, []ledger.Key{o.Key.Claim()}).Query(f.scanKnown)
 			commitSent, err := commit(ctx, conn, batch)
 			if err == nil {
 				if len(f.known) != 1 {
@@ -67,7 +67,7 @@ const operationSQL = `
 select id, kind, legs, coalesce(reverses, ''), coalesce(counterparty, ''), memo, metadata,
 	request_hash, state, coalesce(code, ''), coalesce(detail, ''), at
 from operations
-where key = $1`
+where operation_claim(key) = operation_claim($1) and key = $1`
 
 // Operation reads what is recorded under a key. Without an outcome the error is ledger.ErrOperationUnknown: there is
 // none now, which says nothing about a running attempt. Level 1.
@@ -82,7 +82,7 @@ func (l *Ledger) Operation(ctx context.Context, key ledger.Key) (ledger.Record, 
 			return fmt.Errorf("%w: %q", ledger.ErrOperationUnknown, key)
 		}
 		if err != nil {
-			return translate(err, false)
+			return translate(err)
 		}
 		copy(r.RequestHash[:], hash)
 		r.Outcome.At = r.Outcome.At.UTC()

@@ -40,7 +40,7 @@ func transact(ctx context.Context, conn *pgx.Conn, run func(context.Context) (co
 		if reruns == rerunsMax {
 			return verdictFailed, fmt.Errorf("given up after %d reruns: %w", rerunsMax, err)
 		}
-		if err := pause(ctx, rand.N(pauseMax)); err != nil {
+		if err := pause(ctx, rand.N(pauseMax)); err != nil { //nolint:gosec // it need not be unpredictable
 			return verdictFailed, err
 		}
 		pauseMax = min(2*pauseMax, rerunPauseMax)

@@ -107,7 +107,7 @@ func Verify(ctx context.Context, ledgers []*Ledger, report Report) (Summary, err
 		}
 		a, err := v.open(ctx, l)
 		if err != nil {
-			return Summary{}, fmt.Errorf("verify ledger %s: %w", l.name, translate(err, false))
+			return Summary{}, fmt.Errorf("verify ledger %s: %w", l.name, translate(err))
 		}
 		v.audits = append(v.audits, a)
 	}
@@ -212,7 +212,7 @@ func (v *verification) checkBooks(ctx context.Context) error {
 	for i, a := range v.audits {
 		checking.Go(func() {
 			if err := a.checkBooks(ctx); err != nil {
-				errs[i] = fmt.Errorf("verify ledger %s: %w", a.ledger.name, translate(err, false))
+				errs[i] = fmt.Errorf("verify ledger %s: %w", a.ledger.name, translate(err))
 				cancel()
 			}
 		})

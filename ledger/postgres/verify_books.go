@@ -253,7 +253,7 @@ func (a *audit) checkOperationEntries(o *ledger.Operation, state ledger.OutcomeS
 const reversalsInOrderSQL = `
 select r.reverses, r.key, r.legs, o.state is not distinct from 'applied', o.legs
 from operations r
-left join operations o on o.key = r.reverses
+left join operations o on operation_claim(o.key) = operation_claim(r.reverses) and o.key = r.reverses
 where r.reverses is not null and r.state = 'applied'
 order by r.reverses, r.id`
 
@@ -278,21 +278,13 @@ func (a *audit) checkReversals(ctx context.Context) error {
 			return nil
 		}
 		if reverses != original {
-			decoded, err := decodeLegs(originalLegs)
-			if err != nil {
-				return nil // checkOperations reports it
-			}
 			original, left = reverses, make(map[route]ledger.Amount)
-			for _, leg := range decoded {
+			for _, leg := range legsOrNone(originalLegs) {
 				r := route{from: leg.From, to: leg.To, asset: leg.Asset}
 				left[r], _ = left[r].Add(leg.Amount)
 			}
 		}
-		decoded, err := decodeLegs(legs)
-		if err != nil {
-			return nil // checkOperations reports it
-		}
-		for _, leg := range decoded {
+		for _, leg := range legsOrNone(legs) {
 			r := route{from: leg.To, to: leg.From, asset: leg.Asset}
 			left[r], _ = left[r].Sub(leg.Amount)
 			if left[r].Sign() < 0 {
@@ -302,4 +294,14 @@ func (a *audit) checkReversals(ctx context.Context) error {
 		}
 		return nil
 	})
+}
+
+// legsOrNone decodes the legs of an operation. Malformed ones are reported by checkOperations, and count for nothing
+// elsewhere.
+func legsOrNone(encoded []byte) []ledger.Leg {
+	legs, err := decodeLegs(encoded)
+	if err != nil {
+		return nil
+	}
+	return legs
 }

@@ -136,8 +136,10 @@ func TestVerifyFindsPlantedFaults(t *testing.T) {
 		},
 		"an entry's amount": {
 			us: `update entries set amount = amount - 1 where account_id = 2 and version = 2`,
-			want: []string{"us account-balance: alice USD/2", "us asset-sum: USD/2", "us entry-chain: alice USD/2 version 2",
-				"us operation-entries: transfer/t1/withdraw"},
+			want: []string{
+				"us account-balance: alice USD/2", "us asset-sum: USD/2", "us entry-chain: alice USD/2 version 2",
+				"us operation-entries: transfer/t1/withdraw",
+			},
 		},
 		"an entry's balance": {
 			us:   `update entries set balance = balance + 1 where account_id = 2 and version = 2`,
@@ -145,18 +147,24 @@ func TestVerifyFindsPlantedFaults(t *testing.T) {
 		},
 		"a lost entry": {
 			us: `delete from entries where account_id = 2 and version = 2`,
-			want: []string{"us account-balance: alice USD/2", "us account-balance: alice USD/2", "us asset-sum: USD/2",
-				"us entry-chain: alice USD/2 version 3", "us operation-entries: transfer/t1/withdraw"},
+			want: []string{
+				"us account-balance: alice USD/2", "us account-balance: alice USD/2", "us asset-sum: USD/2",
+				"us entry-chain: alice USD/2 version 3", "us operation-entries: transfer/t1/withdraw",
+			},
 		},
 		"a lost last entry": {
 			us: `delete from entries where account_id = 2 and version = 3`,
-			want: []string{"us account-balance: alice USD/2", "us account-balance: alice USD/2", "us account-balance: alice USD/2",
-				"us account-balance: alice USD/2", "us asset-sum: USD/2", "us operation-entries: transfer/t2/withdraw"},
+			want: []string{
+				"us account-balance: alice USD/2", "us account-balance: alice USD/2", "us account-balance: alice USD/2",
+				"us account-balance: alice USD/2", "us asset-sum: USD/2", "us operation-entries: transfer/t2/withdraw",
+			},
 		},
 		"an invented entry": {
 			us: `insert into entries select 2, 4, id, 1, 100, 7100 from operations where key = 'transfer/t2/withdraw'`,
-			want: []string{"us account-balance: alice USD/2", "us account-balance: alice USD/2", "us asset-sum: USD/2",
-				"us operation-entries: transfer/t2/withdraw"},
+			want: []string{
+				"us account-balance: alice USD/2", "us account-balance: alice USD/2", "us asset-sum: USD/2",
+				"us operation-entries: transfer/t2/withdraw",
+			},
 		},
 		"entries of no operation": {
 			us:   `delete from operations where key = 'transfer/t3/post'`,
@@ -177,16 +185,18 @@ func TestVerifyFindsPlantedFaults(t *testing.T) {
 		},
 		"entries swapped between accounts": {
 			us: `update entries set account_id = 3, version = 2 where account_id = 2 and version = 3`,
-			want: []string{"us account-balance: alice USD/2", "us account-balance: alice USD/2", "us account-balance: alice USD/2",
+			want: []string{
+				"us account-balance: alice USD/2", "us account-balance: alice USD/2", "us account-balance: alice USD/2",
 				"us account-balance: alice USD/2", "us account-balance: carol USD/2", "us account-balance: carol USD/2",
-				"us entry-chain: carol USD/2 version 2", "us operation-entries: transfer/t2/withdraw"},
+				"us entry-chain: carol USD/2 version 2", "us operation-entries: transfer/t2/withdraw",
+			},
 		},
 		"entries with another leg": {
 			us:   `update entries set leg = 2 where account_id = 2 and version = 3`,
 			want: []string{"us operation-entries: transfer/t2/withdraw"},
 		},
 		"an operation's legs": {
-			us:   `update operations set legs = jsonb_set(legs, '{0,amount}', '"1001"') where key = 'transfer/t3/post'`,
+			us:   `update operations set legs = jsonb_set(legs::jsonb, '{0,amount}', '"1001"') where key = 'transfer/t3/post'`,
 			want: []string{"us operation-entries: transfer/t3/post", "us operation-hash: transfer/t3/post"},
 		},
 		"an operation's counterparty": {
@@ -218,9 +228,11 @@ func TestVerifyFindsPlantedFaults(t *testing.T) {
 			want: []string{"us operation-hash: transfer/t2/refund", "us reversal: transfer/t2/refund"},
 		},
 		"refunds of more than the whole": {
-			us: `update operations set legs = jsonb_set(legs, '{0,amount}', '"1"') where key = 'transfer/t2/withdraw'`,
-			want: []string{"us operation-entries: transfer/t2/withdraw", "us operation-hash: transfer/t2/withdraw", "us reversal: transfer/t2/refund",
-				"us transit: transit:eu USD/2"},
+			us: `update operations set legs = jsonb_set(legs::jsonb, '{0,amount}', '"1"') where key = 'transfer/t2/withdraw'`,
+			want: []string{
+				"us operation-entries: transfer/t2/withdraw", "us operation-hash: transfer/t2/withdraw", "us reversal: transfer/t2/refund",
+				"us transit: transit:eu USD/2",
+			},
 		},
 		"a deposit that was never sent": {
 			us: `delete from entries where operation_id = (select id from operations where key = 'transfer/t1/withdraw');
@@ -239,11 +251,11 @@ func TestVerifyFindsPlantedFaults(t *testing.T) {
 			want: []string{"us transfer: transfer/t1"},
 		},
 		"a deposit of another amount": {
-			eu:   `update operations set legs = jsonb_set(legs, '{0,amount}', '"999"') where key = 'transfer/t1/deposit'`,
+			eu:   `update operations set legs = jsonb_set(legs::jsonb, '{0,amount}', '"999"') where key = 'transfer/t1/deposit'`,
 			want: []string{"eu transfer: transfer/t1"},
 		},
 		"a deposit to another account": {
-			eu:   `update operations set legs = jsonb_set(legs, '{0,to}', '"world"') where key = 'transfer/t1/deposit'`,
+			eu:   `update operations set legs = jsonb_set(legs::jsonb, '{0,to}', '"world"') where key = 'transfer/t1/deposit'`,
 			want: []string{"eu transfer: transfer/t1"},
 		},
 		"a deposit from another account": {
@@ -354,7 +366,7 @@ func TestVerifyMemory(t *testing.T) {
 		}
 	}
 	var filling sync.WaitGroup
-	for b, make := range map[*books]func(id string, from, to int) ledger.Operation{
+	for b, step := range map[*books]func(id string, from, to int) ledger.Operation{
 		us: func(id string, from, to int) ledger.Operation {
 			return withdraw(id+"/withdraw", fmt.Sprint("a", from), fmt.Sprint("eu/a", to), "1")
 		},
@@ -367,7 +379,7 @@ func TestVerifyMemory(t *testing.T) {
 			for first := 0; first < transfers; first += 2_000 {
 				batch := []ledger.Operation{}
 				for i := first; i < first+2_000; i++ {
-					batch = append(batch, make(fmt.Sprint("transfer/t", i), random.IntN(100), random.IntN(100)))
+					batch = append(batch, step(fmt.Sprint("transfer/t", i), random.IntN(100), random.IntN(100)))
 				}
 				_, err := b.PostBatch(t.Context(), batch)
 				assert.NoError(t, err)

@@ -53,7 +53,7 @@ order by transfer, id`
 const movementsOfTransferSQL = `
 select ` + movementColumns + `
 from operations
-where ((key >= $1 || '/' and key < $1 || '0') or (reverses >= $1 || '/' and reverses < $1 || '0') or key = $1 or reverses = $1)
+where ((operation_claim(key) >= $1 || '/' and operation_claim(key) < $1 || '0') or (reverses >= $1 || '/' and reverses < $1 || '0') or operation_claim(key) = $1 or reverses = $1)
 	and kind in ('withdraw', 'deposit', 'refund') and state = 'applied' and ` + transferExpression + ` = $1
 order by id
 limit $2`
@@ -69,9 +69,9 @@ func (a *audit) scanMovement(row pgx.CollectableRow) (movement, error) {
 		return m, err
 	}
 	m.at = m.at.UTC()
-	// What is malformed has been reported by checkOperations; here it is a movement of nothing.
+	// A malformed one has been reported by checkOperations.
 	m.other, _ = ledger.ParseAccountRef("counterparty", other)
-	m.legs, _ = decodeLegs(legs)
+	m.legs = legsOrNone(legs)
 	return m, nil
 }
 
@@ -95,7 +95,7 @@ func (m *movements) next() error {
 // checkTransfers holds the ledgers against each other: their streams are merged by transfer.
 func (v *verification) checkTransfers(ctx context.Context) error {
 	fail := func(a *audit, err error) error {
-		return fmt.Errorf("verify transfers of ledger %s: %w", a.ledger.name, translate(err, false))
+		return fmt.Errorf("verify transfers of ledger %s: %w", a.ledger.name, translate(err))
 	}
 	for _, a := range v.audits {
 		if err := a.readTransit(ctx); err != nil {
@@ -266,13 +266,13 @@ func (t *transferAudit) lookAgain(ctx context.Context, a *audit) error {
 	err := a.ledger.withConn(ctx, "verify transfer", func(ctx context.Context, conn *pgx.Conn) error {
 		rows, err := conn.Query(ctx, movementsOfTransferSQL, t.id, movementsMax)
 		if err != nil {
-			return translate(err, false)
+			return translate(err)
 		}
 		again, err := pgx.CollectRows(rows, a.scanMovement)
 		for _, m := range again {
 			t.add(m)
 		}
-		return translate(err, false)
+		return translate(err)
 	})
 	return err
 }

@@ -1,7 +1,6 @@
 package postgres_test
 
 import (
-	"errors"
 	"testing"
 
 	"github.com/jackc/pgx/v5"
@@ -33,7 +32,7 @@ var walls = []tries{
 	{"change no operation", `update operations set memo = 'other' where false`, "operations_append_only"},
 	{"delete an operation", `delete from operations`, "operations_append_only"},
 	{"truncate operations", `truncate operations`, "operations_append_only"},
-	{"overwrite an operation", `insert into operations select * from operations on conflict (key) do update set memo = ''`, "operations_append_only"},
+	{"overwrite an operation", `insert into operations select * from operations on conflict (operation_claim(key)) do update set memo = ''`, "operations_append_only"},
 	{"change an entry", `update entries set amount = 1`, "entries_append_only"},
 	{"delete an entry", `delete from entries`, "entries_append_only"},
 	{"truncate entries", `truncate entries`, "entries_append_only"},
@@ -108,7 +107,7 @@ func TestWalls(t *testing.T) {
 		require.NoError(t, rollbackErr)
 		var pgErr *pgconn.PgError
 		if err != nil {
-			require.True(t, errors.As(err, &pgErr), "%v", err)
+			require.ErrorAs(t, err, &pgErr)
 		}
 		return pgErr
 	}

@@ -50,12 +50,11 @@ create table operations (
     detail       text,             -- the same for a person
     reverses     text collate "C", -- the key of the operation that this one gives back
     counterparty text collate "C", -- the account on another ledger, eu/bob
-    legs         jsonb not null,   -- [{"from", "to", "asset", "amount"}], amounts as texts, in smallest units
+    legs         json not null,    -- [{"from", "to", "asset", "amount"}], amounts as texts, in smallest units
     memo         text not null,
     metadata     jsonb,
     at           timestamptz not null,
     constraint operations_pkey primary key (id),
-    constraint operations_key_key unique (key),
     constraint operations_key_check check (octet_length(key) between 1 and 256),
     constraint operations_kind_check check (kind in ('post', 'withdraw', 'deposit', 'refund')),
     constraint operations_request_hash_check check (octet_length(request_hash) = 32),
@@ -64,6 +63,14 @@ create table operations (
     constraint operations_reverses_check check ((kind = 'refund') = (reverses is not null)),
     constraint operations_counterparty_check check ((kind = 'post') = (counterparty is null))
 );
+
+-- What a key takes: itself, but for a withdraw, which takes the key of its transfer's post. A transfer begins with one of the
+-- two; used again for another request, its ID must not get both.
+create function operation_claim(key text) returns text language sql immutable parallel safe as $$
+    select case when right(key, 9) = '/withdraw' then left(key, -9) || '/post' else key end
+$$;
+
+create unique index operations_key_key on operations (operation_claim(key));
 
 create index operations_reverses_idx on operations (reverses) where reverses is not null;
 
@@ -105,7 +112,7 @@ create table dead_letters (
     constraint dead_letters_key_key unique (key),
     constraint dead_letters_key_check check (octet_length(key) between 1 and 256),
     constraint dead_letters_state_check check (state in ('open', 'closed')),
-    constraint dead_letters_place_check check (place in ('source', 'transit', 'destination')),
+    constraint dead_letters_place_check check (place in ('unknown', 'source', 'transit', 'destination')),
     constraint dead_letters_attempts_check check (attempts >= 0),
     constraint dead_letters_amount_check check (amount >= 0)
 );
@@ -185,8 +192,9 @@ create trigger accounts_keep_wall before delete or truncate on accounts
 create trigger accounts_open_wall before insert on accounts
     for each row when (new.version <> 0 or new.balance <> 0)
     execute function refuse();
--- A condition of the trigger, which costs next to nothing for a row that meets it, unlike a function.
-create trigger accounts_change_wall before update on accounts
+-- A condition of the trigger costs next to nothing for a row that meets it, unlike a function; and "before" would lock
+-- each row once more.
+create trigger accounts_change_wall after update on accounts
     for each row when (
         new.name <> old.name or new.asset <> old.asset or new.opened_at <> old.opened_at
         or new.version < old.version or new.entry_at < old.entry_at
