@@ -3,6 +3,7 @@ package tests
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -36,9 +37,13 @@ func TestCancelledAtEachStep(t *testing.T) {
 	var faults []string
 	id := func(point string) string { return strings.ReplaceAll(point, "/", "-") }
 	for _, row := range rows {
-		faults = append(faults, row.point+"=block;for=1500ms;transfer="+id(row.point))
+		faults = append(faults, row.point+"=block;for=4s;transfer="+id(row.point))
 	}
-	worker := w.StartFaultWorker(t, harness.FaultConfig{Options: harness.Durable, Faults: faults})
+	worker := w.StartFaultWorker(t, harness.FaultConfig{Faults: faults, Options: func(o *workflows.Options) {
+		harness.Durable(o)
+		// The block is no failure.
+		o.Forward.TimeoutStartToClose, o.Settle.TimeoutStartToClose = time.Minute, time.Minute
+	}})
 	for _, row := range rows {
 		t.Run(row.point, func(t *testing.T) {
 			t.Parallel()

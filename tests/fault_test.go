@@ -15,6 +15,13 @@ func resumed(point, id string) func(fault.Event) bool {
 	}
 }
 
+// struckBy fits the announcement that an action strikes at a point.
+func struckBy(point string, action fault.Action) func(fault.Event) bool {
+	return func(e fault.Event) bool {
+		return e.Event == fault.EventFault && e.Point.String() == point && e.Action == action
+	}
+}
+
 // answers counts the ledgers' answers to writes of a transfer.
 func answers(worker *harness.FaultWorker, id string) int {
 	n := 0

@@ -2,6 +2,7 @@ package tests
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
@@ -18,9 +19,10 @@ import (
 func TestWebUI(t *testing.T) {
 	t.Parallel()
 	w := harness.New(t, harness.Config{})
-	worker := w.StartFaultWorker(t, harness.FaultConfig{Faults: []string{
-		"deposit/before=fail:4;transfer=rent", "deposit/after=block:1;for=1s;transfer=rent",
-	}})
+	worker := w.StartFaultWorker(t, harness.FaultConfig{
+		Faults:  []string{"deposit/before=fail:4;transfer=rent", "deposit/after=block;for=5s;transfer=rent"},
+		Options: func(o *workflows.Options) { o.Forward.TimeoutStartToClose = time.Minute }, // the block is no failure
+	})
 	alice, bob := w.Account(t, "us", "20.00"), w.Account(t, "eu", "")
 	in := workflows.TransferInput{ID: "rent", From: alice, To: bob, Amount: "10", Asset: "USD"}
 	workflowID := workflows.TransferWorkflowID(in.ID)

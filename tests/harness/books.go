@@ -48,11 +48,11 @@ var bookChecks = []bookCheck{
 		select format('%s is %s and has %s entries', o.key, o.state, count(e.version))
 		from operations o left join entries e on e.operation_id = o.id
 		group by o.id
-		having count(e.version) <> case o.state when 'applied' then 2 * jsonb_array_length(o.legs) else 0 end`},
+		having count(e.version) <> case o.state when 'applied' then 2 * jsonb_array_length(o.legs::jsonb) else 0 end`},
 	{"an entry has its leg's amount", `
-		select format('%s leg %s: entry %s, leg %s', o.key, e.leg, e.amount, o.legs -> (e.leg - 1) ->> 'amount')
+		select format('%s leg %s: entry %s, leg %s', o.key, e.leg, e.amount, o.legs::jsonb -> (e.leg - 1) ->> 'amount')
 		from entries e join operations o on o.id = e.operation_id
-		where abs(e.amount) is distinct from (o.legs -> (e.leg - 1) ->> 'amount')::numeric`},
+		where abs(e.amount) is distinct from (o.legs::jsonb -> (e.leg - 1) ->> 'amount')::numeric`},
 	{"times rise with versions", `
 		select format('account %s version %s', account_id, version)
 		from (

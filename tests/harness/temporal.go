@@ -36,7 +36,8 @@ func (w *World) Start(t testing.TB, in workflows.TransferInput) client.WorkflowR
 func (w *World) AwaitEnd(t testing.TB, id string) workflows.TransferResult {
 	t.Helper()
 	var result workflows.TransferResult
-	err := w.Temporal.GetWorkflow(Within(t, patience), workflows.TransferWorkflowID(id), "").Get(t.Context(), &result)
+	ctx := Within(t, patience)
+	err := w.Temporal.GetWorkflow(ctx, workflows.TransferWorkflowID(id), "").Get(ctx, &result)
 	require.NoError(t, err, "the end of %s", id)
 	return result
 }

@@ -27,7 +27,7 @@ type TemporalProxy struct {
 
 	server   *grpc.Server
 	upstream *grpc.ClientConn
-	ended    context.Context //nolint:containedctx // the proxy's own life, which calls to the server end with
+	ended    context.Context // calls to the server end with it
 	end      context.CancelFunc
 
 	mu    sync.Mutex
@@ -101,12 +101,13 @@ func (p *TemporalProxy) Lose(l Loss) {
 	p.rules = append(p.rules, &loss{Loss: l})
 }
 
-// Cut lets nothing pass any more, in either direction, and says so to nobody: callers wait until they give up, and the
-// server goes on with what it has, answering nobody.
+// Cut lets nothing pass any more, in either direction. The server sees that the callers are gone; they hear nothing, and
+// wait until they give up.
 func (p *TemporalProxy) Cut() {
 	p.mu.Lock()
-	defer p.mu.Unlock()
 	p.cut = true
+	p.mu.Unlock()
+	p.end()
 }
 
 // Calls are the calls of a method that have ended so far, in the order of their ends.
@@ -201,24 +202,13 @@ func (p *TemporalProxy) pass(_ any, stream grpc.ServerStream) error {
 	return stream.SendMsg(&reply)
 }
 
-// upstreamContext is for the call to the server on behalf of a caller. It ends when the caller gives up, unless the cut
-// keeps that from the server.
+// upstreamContext is for the call to the server on behalf of a caller. It ends with the caller's, and at the cut.
 func (p *TemporalProxy) upstreamContext(ctx context.Context) (context.Context, context.CancelFunc) {
-	upstream, cancel := context.WithCancel(p.ended)
-	if deadline, ok := ctx.Deadline(); ok {
-		upstream, cancel = context.WithDeadline(upstream, deadline)
-	}
+	upstream, cancel := context.WithCancel(ctx)
 	if headers, ok := metadata.FromIncomingContext(ctx); ok {
 		upstream = metadata.NewOutgoingContext(upstream, headers)
 	}
-	forget := context.AfterFunc(ctx, func() {
-		p.mu.Lock()
-		cut := p.cut
-		p.mu.Unlock()
-		if !cut {
-			cancel()
-		}
-	})
+	forget := context.AfterFunc(p.ended, cancel)
 	return upstream, func() {
 		forget()
 		cancel()

@@ -90,6 +90,8 @@ type FaultConfig struct {
 	Env []string
 	// Sticky lets the server prefer this worker for the workflows that it has in memory, as it does with the real one.
 	Sticky bool
+
+	binary string // the program; "" is faultworker as it is built for all tests
 }
 
 // Durable turns the fast path off: a FaultConfig.Options. An attempt that is lost then costs its own time-out, and not that
@@ -120,7 +122,10 @@ func (w *World) StartFaultWorker(t testing.TB, c FaultConfig) *FaultWorker {
 		f.faults = append(f.faults, parsed)
 		panics = panics || parsed.Action == fault.ActionPanic
 	}
-	binary := Binary(t, faultWorker)
+	binary := c.binary
+	if binary == "" {
+		binary = Binary(t, faultWorker)
+	}
 	forget, err := shared.watch(func() (func() error, error) {
 		var err error
 		f.Worker, err = process.Start(process.Config{

@@ -1,0 +1,44 @@
+package checker
+
+import (
+	"maps"
+	"math/big"
+	"slices"
+	"strings"
+)
+
+// checkConservation sees that no money is in transit, and none was made or lost.
+func (x *index) checkConservation(f *findings) {
+	transit := make(map[string]*big.Int) // by both ledgers and the asset
+	totals := make(map[string]*big.Int)  // by the asset
+	add := func(sums map[string]*big.Int, key string, n *big.Int) {
+		if sums[key] == nil {
+			sums[key] = new(big.Int)
+		}
+		sums[key].Add(sums[key], n)
+	}
+	for i := range x.Ledgers {
+		l := &x.Ledgers[i]
+		for j := range l.Accounts {
+			a := &l.Accounts[j]
+			other, isTransit := strings.CutPrefix(a.Name, transitPrefix)
+			if !isTransit {
+				add(totals, a.Asset, a.Balance)
+				continue
+			}
+			pair := []string{l.Name, other}
+			slices.Sort(pair)
+			add(transit, strings.Join(pair, " and ")+" in "+a.Asset, a.Balance)
+		}
+	}
+	for _, key := range slices.Sorted(maps.Keys(transit)) {
+		if transit[key].Sign() != 0 {
+			f.add(RuleConservation, "%s is in transit between %s", transit[key], key)
+		}
+	}
+	for _, asset := range slices.Sorted(maps.Keys(totals)) {
+		if totals[asset].Sign() != 0 {
+			f.add(RuleConservation, "all accounts together began with 0 and have %s of %s", totals[asset], asset)
+		}
+	}
+}

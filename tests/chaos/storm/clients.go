@@ -1,0 +1,175 @@
+package storm
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"os/exec"
+	"runtime"
+	"sync"
+	"time"
+
+	"payonce/starter/transfers"
+	"payonce/tests/chaos/checker"
+	"payonce/workflows"
+)
+
+const (
+	// A client gives a call up after a while, and makes it again.
+	patienceLeast, patienceMost = 1500 * time.Millisecond, 15 * time.Second
+	againLeast, againMost       = 20 * time.Millisecond, 250 * time.Millisecond
+	// timeoutBlow bounds how long somebody tries to do something to a transfer that may have ended meanwhile.
+	timeoutBlow = 4 * time.Second
+)
+
+// carryOut sends a transfer until everybody who sent it is told its end, while something is done to it.
+func (r *round) carryOut(ctx context.Context, e *errand) {
+	random := stream(r.config.Seed, e.request.ID)
+	if pause(ctx, e.delay) != nil {
+		return
+	}
+	if e.kind == kindPoison {
+		r.record.struck(FaultPoison)
+		r.record.trouble(e.request.ID, "poison")
+	}
+	if e.prompt {
+		r.record.mustBePrompt(e.request.ID, r.config.Prompt)
+	}
+	var all sync.WaitGroup
+	if e.follow != nil {
+		all.Go(func() { r.carryOut(ctx, e.follow) })
+	}
+	if e.blow != "" {
+		blows := stream(r.config.Seed, e.request.ID+" blow")
+		all.Go(func() { r.strikeTransfer(ctx, e, blows) })
+	}
+	if e.program {
+		r.runProgram(ctx, e, random)
+	}
+	if e.copies > 1 {
+		r.record.struck(FaultSendTwice)
+	}
+	for i := range e.copies {
+		random := stream(r.config.Seed, fmt.Sprint(e.request.ID, i))
+		k := pick(random, r.world.clients)
+		all.Go(func() { r.insist(ctx, k, random, e.request, false) })
+	}
+	all.Wait()
+	if e.forget && r.forget(ctx, e) {
+		r.insist(ctx, pick(random, r.world.clients), random, e.request, false)
+	}
+	if e.other != nil {
+		r.record.struck(FaultOther)
+		r.insist(ctx, pick(random, r.world.clients), random, *e.other, false)
+	}
+}
+
+// insist makes a call again and again until it is told an end.
+func (r *round) insist(ctx context.Context, k *clerk, random *rand.Rand, in workflows.TransferInput, repeat bool) {
+	for ctx.Err() == nil {
+		callCtx, cancel := context.WithTimeout(ctx, between(random, patienceLeast, patienceMost))
+		call := checker.Call{Client: k.name, Request: requestOf(in), Called: time.Now(), Repeat: repeat}
+		result, err := k.transfers.Transfer(callCtx, in)
+		cancel()
+		call.Returned = time.Now()
+		call.Told, call.Note = told(in, result, err)
+		r.record.call(call)
+		if call.Told != "" {
+			return
+		}
+		var pending *transfers.PendingError
+		if errors.As(err, &pending) && pending.Status.Parking != nil {
+			r.decide(ctx, k, in, pending.Status.Parking)
+		}
+		_ = pause(ctx, between(random, againLeast, againMost))
+	}
+}
+
+// told is what a client makes of an answer: an end, or what it was told instead.
+func told(in workflows.TransferInput, result workflows.TransferResult, err error) (end, note string) {
+	switch {
+	case errors.Is(err, transfers.ErrDifferentRequest):
+		return checker.EndConflict, ""
+	case err != nil:
+		return "", err.Error()
+	case result.ID != in.ID || result.From != in.From || result.To != in.To || result.Asset != in.Asset:
+		// The checker knows no such end.
+		return fmt.Sprintf("of another transfer: %+v", result), ""
+	default:
+		return string(result.State), result.Detail
+	}
+}
+
+// decide decides about a parked transfer as an operator does: it makes room for what could not be taken back, and has the
+// step tried again. Now and then it has the transfer taken back instead.
+func (r *round) decide(ctx context.Context, k *clerk, in workflows.TransferInput, p *workflows.Parking) {
+	r.record.struck(FaultParked)
+	r.record.trouble(in.ID, fmt.Sprintf("parked at %s", p.Step))
+	ctx, cancel := context.WithTimeout(ctx, timeoutBlow)
+	defer cancel()
+	if p.Step == workflows.StepRefund {
+		_ = r.liftCeiling(ctx, in.From)
+	}
+	decision := workflows.Decision{Action: workflows.ActionRetry, Parking: p.Number, By: "chaos"}
+	if stream(r.config.Seed, in.ID+" decision").IntN(4) == 0 {
+		decision.Action = workflows.ActionCompensate
+	}
+	// Refused, or not heard: the client will be told again that it is parked.
+	_, _ = k.transfers.Decide(ctx, in.ID, decision)
+}
+
+// runProgram sends a transfer with the starter program, and kills it after a time.
+func (r *round) runProgram(ctx context.Context, e *errand, random *rand.Rand) {
+	if r.world.config.Starter == "" {
+		return
+	}
+	k := pick(random, r.world.clients)
+	in := e.request
+	cmd := exec.CommandContext(ctx, r.world.config.Starter, "--output=json", "transfer", "--id="+in.ID, "--from="+in.From, "--to="+in.To,
+		"--amount="+in.Amount, "--asset="+in.Asset, "--timeout=30s")
+	cmd.Env = append(basicEnv(), "TEMPORAL_ADDRESS="+k.link.address(), "TEMPORAL_NAMESPACE="+r.world.namespace)
+	var stdout bytes.Buffer
+	cmd.Stdout = &stdout
+	cmd.SysProcAttr = childAttributes()
+	call := checker.Call{Client: "starter on " + k.name, Request: requestOf(in), Called: time.Now()}
+	// The kernel takes the thread that starts a process for its parent: it has to live as long.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	if err := cmd.Start(); err != nil {
+		r.fail(fmt.Errorf("start the starter: %w", err))
+		return
+	}
+	timer := time.AfterFunc(e.killAfter, func() { _ = cmd.Process.Kill() })
+	_ = cmd.Wait()
+	timer.Stop()
+	call.Returned = time.Now()
+	call.Told, call.Note = toldByProgram(cmd.ProcessState.ExitCode(), stdout.Bytes())
+	if cmd.ProcessState.ExitCode() == -1 {
+		r.record.struck(FaultKillClient)
+	}
+	r.record.call(call)
+}
+
+// toldByProgram is what a run of the starter says, by its exit code and its document.
+func toldByProgram(code int, stdout []byte) (end, note string) {
+	const completed, rejected, failed, different = 0, 3, 4, 6
+	switch code {
+	case completed, rejected, failed:
+		var document struct {
+			State string `json:"state"`
+		}
+		if err := json.Unmarshal(stdout, &document); err != nil {
+			return fmt.Sprintf("exit code %d with %q", code, stdout), ""
+		}
+		return document.State, ""
+	case different:
+		return checker.EndConflict, ""
+	case -1:
+		return "", "killed"
+	default:
+		return "", fmt.Sprintf("exit code %d: %s", code, stdout)
+	}
+}

@@ -1,0 +1,239 @@
+package faults
+
+import (
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/activity/v1"
+	"go.temporal.io/api/common/v1"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"google.golang.org/protobuf/types/known/durationpb"
+	"google.golang.org/protobuf/types/known/fieldmaskpb"
+
+	"payonce/internal/faultworker/fault"
+	"payonce/internal/pgtest"
+	"payonce/ledger"
+	"payonce/tests/harness"
+	"payonce/workflows"
+)
+
+// durablePatient is the durable path alone, with more attempts than a busy machine uses up.
+func durablePatient(o *workflows.Options) {
+	harness.Durable(o)
+	o.Forward.TimeoutStartToClose = time.Second
+	o.Forward.AttemptsMax = 20
+	o.Settle.TimeoutStartToClose = time.Second
+	o.Settle.AttemptsMax = 20
+}
+
+// A step is committed, and its worker does not come back with the answer before the attempt's time is over. The next
+// attempt meets the key. On the fast path it is the worker itself that gives the attempt up.
+func TestStartToCloseTimeoutAfterCommit(t *testing.T) {
+	t.Parallel()
+	for _, path := range []struct {
+		name    string
+		options func(*workflows.Options)
+		block   string
+		kinds   []fault.Kind
+	}{
+		// The server notices up to a second late that an attempt's time is over.
+		{"durable path", durablePatient, "block;for=3s", []fault.Kind{fault.KindPost, fault.KindWithdraw, fault.KindDeposit, fault.KindRefund}},
+		{"fast path", nil, "block;for=2s", []fault.Kind{fault.KindPost, fault.KindWithdraw, fault.KindDeposit}},
+	} {
+		t.Run(path.name, func(t *testing.T) {
+			t.Parallel()
+			w := harness.New(t, harness.Config{})
+			var faults []string
+			for _, kind := range path.kinds {
+				faults = append(faults, string(kind)+"/after="+path.block+";transfer="+string(kind))
+			}
+			worker := w.StartFaultWorker(t, harness.FaultConfig{Options: path.options, Faults: faults})
+			for _, kind := range path.kinds {
+				t.Run(string(kind), func(t *testing.T) {
+					t.Parallel()
+					in := ofKind(t, w, kind, string(kind))
+					start(t, w, in)
+					struck := worker.AwaitStrike(t, string(kind)+"/after", in.ID)
+					endsWell(t, w, kind, in)
+
+					resumed := awaitResumed(t, worker, string(kind)+"/after", in.ID)
+					require.Equal(t, struck.Attempt, resumed.Attempt, "the attempt that was given up has ended by itself")
+					answers := awaitAnswers(t, 2, kind, in.ID, worker)
+					firstMoved(t, answers)
+					require.EqualValues(t, 1, answers[0].Attempt)
+					require.EqualValues(t, 2, answers[1].Attempt)
+					require.Equal(t, path.options == nil, answers[1].Local)
+					if path.options != nil {
+						retriedAfter(t, w, in.ID, kind, enums.TIMEOUT_TYPE_START_TO_CLOSE)
+					}
+				})
+			}
+		})
+	}
+}
+
+// endsWell waits for the end of a transfer of ofKind, and holds that it is the one that it has without a fault.
+func endsWell(t *testing.T, w *harness.World, kind fault.Kind, in workflows.TransferInput) {
+	t.Helper()
+	switch kind {
+	case fault.KindPost:
+		once(t, w, in, workflows.StateCompleted, posted)
+	case fault.KindRefund:
+		once(t, w, in, workflows.StateCompensated, sentBack)
+	case fault.KindWithdraw, fault.KindDeposit, fault.KindResolve, fault.KindNaiveWithdraw, fault.KindNaiveDeposit:
+		once(t, w, in, workflows.StateCompleted, arrived)
+	}
+}
+
+// All attempts together have a time too: it ends the step in the middle of an attempt, whatever that attempt has done. The
+// ledger is asked: what was committed stands, and what was not never will be.
+func TestScheduleToCloseTimeout(t *testing.T) {
+	t.Parallel()
+	w := harness.New(t, harness.Config{})
+	worker := w.StartFaultWorker(t, harness.FaultConfig{
+		Options: func(o *workflows.Options) {
+			durablePatient(o)
+			// The second attempt is cut off after one or two seconds.
+			o.Forward.TimeoutStartToClose = 3 * time.Second
+			o.Outage.Budget = 5 * time.Second
+		},
+		Faults: []string{"deposit/after=block:always;transfer=committed", "deposit/before=block:always;for=1ms;transfer=late"},
+		Env:    []string{ledgers(w.LedgerURL("us"), patientURL(w, "eu"))},
+	})
+	for _, row := range []struct {
+		id    string
+		state workflows.State
+		steps []string
+	}{
+		{"committed", workflows.StateCompleted, arrived},
+		{"late", workflows.StateCompensated, givenUpBack},
+	} {
+		t.Run(row.id, func(t *testing.T) {
+			t.Parallel()
+			in := between(t, w, row.id)
+			if row.id == "late" {
+				// Its attempts wait for it, and do not look at their deadlines.
+				lock := w.LockAccount(t, in.To)
+				defer lock.Release()
+			}
+			start(t, w, in)
+			once(t, w, in, row.state, row.steps)
+
+			timeout := activityIn(t, w, in.ID, "Deposit").timeout
+			require.NotNil(t, timeout, "the step has timed out as a whole")
+			require.Equal(t, enums.TIMEOUT_TYPE_SCHEDULE_TO_CLOSE, timeoutIn(timeout.GetFailure()), "%s", timeout.GetFailure().GetMessage())
+			resolved := worker.AwaitAnswer(t, fault.KindResolve, in.ID)
+			require.Equal(t, row.id == "committed", resolved.Repeat)
+			if row.id == "committed" {
+				firstMoved(t, awaitAnswers(t, 2, fault.KindDeposit, in.ID, worker))
+			} else {
+				require.Empty(t, answersTo(fault.KindDeposit, in.ID, worker))
+			}
+		})
+	}
+}
+
+// payonce's own steps have no heartbeat time-out, but an operator can give one to a step that runs. A worker that has
+// committed and sends no heartbeat then loses the step, and the next attempt meets the key.
+func TestHeartbeatTimeoutAfterCommit(t *testing.T) {
+	t.Parallel()
+	w := harness.New(t, harness.Config{})
+	worker := w.StartFaultWorker(t, harness.FaultConfig{
+		Options: func(o *workflows.Options) {
+			harness.Durable(o)
+			o.Forward = workflows.StepOptions{TimeoutStartToClose: time.Minute, BackoffFirst: 50 * time.Millisecond, BackoffMax: time.Second, AttemptsMax: 20}
+		},
+		Faults: []string{"deposit/after=block;for=30s;transfer=rent"},
+	})
+	in := between(t, w, "rent")
+	start(t, w, in)
+	worker.AwaitStrike(t, "deposit/after", in.ID)
+	_, err := w.Temporal.WorkflowService().UpdateActivityOptions(t.Context(), &workflowservice.UpdateActivityOptionsRequest{
+		Namespace: w.Namespace, Execution: &common.WorkflowExecution{WorkflowId: workflows.TransferWorkflowID(in.ID)},
+		Activity:        &workflowservice.UpdateActivityOptionsRequest_Type{Type: "Deposit"},
+		ActivityOptions: &activity.ActivityOptions{HeartbeatTimeout: durationpb.New(time.Second)},
+		UpdateMask:      &fieldmaskpb.FieldMask{Paths: []string{"heartbeat_timeout"}},
+	})
+	require.NoError(t, err)
+	once(t, w, in, workflows.StateCompleted, arrived)
+	firstMoved(t, awaitAnswers(t, 2, fault.KindDeposit, in.ID, worker))
+	retriedAfter(t, w, in.ID, fault.KindDeposit, enums.TIMEOUT_TYPE_HEARTBEAT)
+}
+
+// twoAttempts is the durable path alone, with an end soon.
+func twoAttempts(o *workflows.Options) {
+	harness.Durable(o)
+	o.Forward.AttemptsMax = 2
+	o.Forward.TimeoutStartToClose = 3 * time.Second
+	o.Settle.AttemptsMax = 20
+}
+
+// Cases 24 (riverqueue/river#1135) and 18 (killbill#1015): the last attempt is timed out while its write waits in PostgreSQL
+// for a lock on the payee's account. The step is resolved and the money refunded; then the lock is released. The writes that
+// waited go on, find the seal, and move nothing.
+func TestLateWriteIsSealed(t *testing.T) {
+	t.Parallel()
+	w := harness.New(t, harness.Config{})
+	worker := w.StartFaultWorker(t, harness.FaultConfig{
+		Options: twoAttempts,
+		// Blocked for a moment, an attempt does not look at its deadline afterwards.
+		Faults: []string{"deposit/before=block:always;for=1ms;transfer=rent"},
+		Env:    []string{ledgers(w.LedgerURL("us"), patientURL(w, "eu"))},
+	})
+	in := between(t, w, "rent")
+	lock := w.LockAccount(t, in.To)
+	start(t, w, in)
+	w.AwaitBlocked(t, "eu")
+	result := once(t, w, in, workflows.StateCompensated, givenUpBack)
+
+	w.AwaitBlocked(t, "eu") // still
+	require.Empty(t, answersTo(fault.KindDeposit, in.ID, worker), "no attempt has had its answer")
+	deposit := activityIn(t, w, in.ID, "Deposit")
+	require.Equal(t, enums.TIMEOUT_TYPE_START_TO_CLOSE, timeoutIn(deposit.timeout.GetFailure()))
+	require.Equal(t, enums.RETRY_STATE_MAXIMUM_ATTEMPTS_REACHED, deposit.timeout.GetRetryState())
+	require.False(t, worker.AwaitAnswer(t, fault.KindResolve, in.ID).Repeat, "resolving has sealed the key")
+
+	lock.Release()
+	for _, late := range awaitAnswers(t, 2, fault.KindDeposit, in.ID, worker) {
+		require.Equal(t, ledger.OutcomeSealed, late.State, "%+v", late)
+	}
+	require.Equal(t, result, once(t, w, in, workflows.StateCompensated, givenUpBack))
+}
+
+// The same a moment later: the last attempt is timed out when its write is complete but for COMMIT, which is on its way.
+// Resolving waits for it, so that it can't say anything that COMMIT then makes untrue.
+func TestResolveWaitsForWriteInFlight(t *testing.T) {
+	t.Parallel()
+	w := harness.New(t, harness.Config{})
+	proxy := pgtest.NewProxy(t, patientURL(w, "eu"))
+	worker := w.StartFaultWorker(t, harness.FaultConfig{
+		Options: func(o *workflows.Options) {
+			harness.Durable(o)
+			o.Forward.AttemptsMax = 1
+			o.Forward.TimeoutStartToClose = 4 * time.Second
+			o.Settle.AttemptsMax = 50
+		},
+		Faults: []string{"deposit/before=block:always;for=1ms;transfer=rent"},
+		Env:    []string{ledgers(w.LedgerURL("us"), proxy.URL)},
+	})
+	in := between(t, w, "rent")
+	reached, release := proxy.HoldBefore(commits)
+	defer release()
+	start(t, w, in)
+	<-reached
+	w.AwaitEvent(t, workflows.TransferWorkflowID(in.ID), enums.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT)
+	w.AwaitBlocked(t, "eu")
+	require.Equal(t, []string{"us withdraw applied"}, w.Steps(t, in.ID), "nothing is decided yet")
+	require.Empty(t, answersTo(fault.KindDeposit, in.ID, worker))
+
+	release()
+	once(t, w, in, workflows.StateCompleted, arrived)
+	require.False(t, worker.AwaitAnswer(t, fault.KindDeposit, in.ID).Repeat, "the late write is the one that moved the money")
+	harness.Eventually(t, "resolving finds it", func() bool {
+		answers := answersTo(fault.KindResolve, in.ID, worker)
+		last := answers[len(answers)-1]
+		return last.Error == "" && last.State == ledger.OutcomeApplied && last.Repeat
+	})
+}

@@ -1,0 +1,256 @@
+package tests
+
+import (
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/history/v1"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/interceptor"
+	sdklog "go.temporal.io/sdk/log"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
+	"google.golang.org/protobuf/proto"
+
+	"payonce/activities"
+	"payonce/tests/harness"
+	"payonce/workflows"
+)
+
+// ends are how the recorded histories end: the result's state, or the type of the error.
+var ends = map[string]string{
+	"account-open":               "opened",
+	"cancelled-after-withdraw":   "cancelled",
+	"cancelled-before-withdraw":  "cancelled",
+	"compensated-by-exhaustion":  "compensated",
+	"compensated-by-refusal":     "compensated",
+	"completed-after-outage":     "completed",
+	"completed-durable":          "completed",
+	"completed-fast":             "completed",
+	"completed-regions":          "completed",
+	"completed-resolved":         "completed",
+	"failed":                     "failed",
+	"failed-by-outage":           "failed",
+	"parked-compensate":          "compensated",
+	"parked-retry-compensated":   "compensated",
+	"parked-retry-completed":     "completed",
+	"parked-withdraw-compensate": "compensated",
+	"post-cancelled":             "cancelled",
+	"post-completed-durable":     "completed",
+	"post-completed-fast":        "completed",
+	"post-completed-resolved":    "completed",
+	"post-failed":                "failed",
+	"post-rejected":              "rejected",
+	"rejected":                   "rejected",
+	"reset":                      "completed",
+	"restarted-after-terminate":  "completed",
+	"wrong-key-taken":            workflows.ErrorKeyConflict,
+	"wrong-malformed":            workflows.ErrorInvalidInput,
+}
+
+// replay runs a recorded history through workflows as a worker that takes it over does, and returns what differs.
+func replay(t *testing.T, recorded *history.History, register func(worker.WorkflowReplayer), interceptors ...interceptor.WorkerInterceptor) error {
+	t.Helper()
+	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{Interceptors: interceptors})
+	require.NoError(t, err)
+	register(replayer)
+	// The replayer writes into what it is given.
+	recorded = proto.CloneOf(recorded)
+	id := recorded.GetEvents()[0].GetWorkflowExecutionStartedEventAttributes().GetWorkflowId()
+	return replayer.ReplayWorkflowHistoryWithOptions(sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)), recorded,
+		worker.ReplayWorkflowHistoryOptions{OriginalExecution: workflow.Execution{ID: id}})
+}
+
+func withOptions(options workflows.Options) func(worker.WorkflowReplayer) {
+	return func(replayer worker.WorkflowReplayer) { workflows.New(options).Register(replayer) }
+}
+
+// Every recorded way of a transfer replays with the code of today, and with any options: an operator may change them while
+// transfers run.
+func TestReplay(t *testing.T) {
+	t.Parallel()
+	impatient := workflows.DefaultOptions()
+	for _, options := range []*workflows.StepOptions{&impatient.Forward, &impatient.Settle, &impatient.Record, &impatient.Ask} {
+		*options = workflows.StepOptions{TimeoutStartToClose: time.Millisecond, BackoffFirst: time.Millisecond, BackoffMax: time.Millisecond, AttemptsMax: 1}
+	}
+	impatient.Fast = workflows.FastOptions{TimeoutStartToClose: time.Millisecond, AttemptsMax: 1, Backoff: time.Millisecond}
+	impatient.Outage = workflows.OutageOptions{Budget: time.Millisecond, BackoffFirst: time.Millisecond, BackoffMax: time.Millisecond}
+	recorded := histories(t, historiesDir)
+	for name, options := range map[string]workflows.Options{
+		"default": workflows.DefaultOptions(), "short": harness.ShortOptions(), "impatient": impatient,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			for way, one := range recorded {
+				require.NoError(t, replay(t, one, withOptions(options)), way)
+			}
+		})
+	}
+	t.Run("each way is there", func(t *testing.T) {
+		t.Parallel()
+		got := make(map[string]string)
+		for way, one := range recorded {
+			got[way] = endOf(t, one)
+		}
+		require.Equal(t, ends, got)
+		for _, r := range recordings() {
+			require.Contains(t, ends, r.name)
+		}
+	})
+}
+
+// endOf reads how a history ends.
+func endOf(t *testing.T, recorded *history.History) string {
+	t.Helper()
+	last := recorded.GetEvents()[len(recorded.GetEvents())-1]
+	switch last.GetEventType() {
+	case enums.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED:
+		var result struct {
+			State  string `json:"state"`
+			Status string `json:"status"` // of an account
+		}
+		require.NoError(t, json.Unmarshal(last.GetWorkflowExecutionCompletedEventAttributes().GetResult().GetPayloads()[0].GetData(), &result))
+		if result.Status == "open" {
+			return "opened"
+		}
+		return result.State
+	case enums.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
+		return last.GetWorkflowExecutionFailedEventAttributes().GetFailure().GetApplicationFailureInfo().GetType()
+	default:
+		return last.GetEventType().String()
+	}
+}
+
+// nondeterministic is what the SDK calls a workflow that does not do what its history says.
+const nondeterministic = "TMPRL1100"
+
+// A check that can't fail proves nothing: these histories are of workflows that ours are not.
+func TestReplayMustFail(t *testing.T) {
+	t.Parallel()
+	for name, tampered := range histories(t, mustFailDir) {
+		err := replay(t, tampered, withOptions(workflows.DefaultOptions()))
+		require.ErrorContains(t, err, nondeterministic, name)
+	}
+}
+
+// mutants are workflows that do nearly the same.
+type mutants struct{ real *workflows.Workflows }
+
+// timerFirst waits before it begins.
+func (m mutants) timerFirst(ctx workflow.Context, request converter.RawValue) (workflows.TransferResult, error) {
+	if err := workflow.Sleep(ctx, time.Second); err != nil {
+		return workflows.TransferResult{}, err
+	}
+	return m.real.Transfer(ctx, request)
+}
+
+// activityLast does something more in the end.
+func (m mutants) activityLast(ctx workflow.Context, request converter.RawValue) (workflows.TransferResult, error) {
+	result, err := m.real.Transfer(ctx, request)
+	if err != nil {
+		return result, err
+	}
+	ctx = workflow.WithActivityOptions(ctx, workflow.ActivityOptions{StartToCloseTimeout: time.Second})
+	return result, workflow.ExecuteActivity(ctx, "DeadLetterRecord", activities.DeadLetterView{}).Get(ctx, nil)
+}
+
+// otherEnd fails in the end, whatever it has done.
+func (m mutants) otherEnd(ctx workflow.Context, request converter.RawValue) (workflows.TransferResult, error) {
+	_, err := m.real.Transfer(ctx, request)
+	if err != nil {
+		return workflows.TransferResult{}, err
+	}
+	return workflows.TransferResult{}, errors.New("it ends with an error")
+}
+
+// depositFirst has the two steps the other way round.
+func (m mutants) depositFirst(ctx workflow.Context, _ converter.RawValue) (workflows.TransferResult, error) {
+	ctx = workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{StartToCloseTimeout: time.Second})
+	for _, step := range []string{"Deposit", "Withdraw"} {
+		if err := workflow.ExecuteLocalActivity(ctx, step, activities.StepInput{}).Get(ctx, nil); err != nil {
+			return workflows.TransferResult{}, err
+		}
+	}
+	err := workflow.UpsertTypedSearchAttributes(ctx, workflows.SearchAttributeState.ValueSet("completed"))
+	return workflows.TransferResult{}, err
+}
+
+// A change of what the workflow does, or in which order, is found by replaying a good history.
+func TestReplayFindsMutants(t *testing.T) {
+	t.Parallel()
+	good := histories(t, historiesDir)["completed-fast"]
+	m := mutants{workflows.New(workflows.DefaultOptions())}
+	as := func(transfer any) func(worker.WorkflowReplayer) {
+		return func(replayer worker.WorkflowReplayer) {
+			replayer.RegisterWorkflowWithOptions(transfer, workflow.RegisterOptions{Name: workflows.TransferWorkflow})
+		}
+	}
+	require.NoError(t, replay(t, good, as(m.real.Transfer)))
+	for name, transfer := range map[string]any{
+		"a timer first": m.timerFirst, "an activity last": m.activityLast, "the deposit first": m.depositFirst,
+	} {
+		require.ErrorContains(t, replay(t, good, as(transfer)), nondeterministic, name)
+	}
+	err := replay(t, good, as(m.otherEnd))
+	require.ErrorContains(t, err, "doesn't return the same result")
+	err = replay(t, good, as(m.real.Transfer), &withoutSearchAttributes{})
+	require.ErrorContains(t, err, nondeterministic, "search attributes are not written")
+
+	// The same code with the fast path turned off is other code.
+	durable := workflows.DefaultOptions()
+	durable.Fast.AttemptsMax = 0
+	require.ErrorContains(t, replay(t, good, withOptions(durable)), nondeterministic)
+}
+
+// withoutSearchAttributes has a workflow write none.
+type withoutSearchAttributes struct {
+	interceptor.WorkerInterceptorBase
+}
+
+func (*withoutSearchAttributes) InterceptWorkflow(
+	_ workflow.Context, next interceptor.WorkflowInboundInterceptor,
+) interceptor.WorkflowInboundInterceptor {
+	return &inbound{interceptor.WorkflowInboundInterceptorBase{Next: next}}
+}
+
+type inbound struct {
+	interceptor.WorkflowInboundInterceptorBase
+}
+
+func (i *inbound) Init(out interceptor.WorkflowOutboundInterceptor) error {
+	return i.Next.Init(&outbound{interceptor.WorkflowOutboundInterceptorBase{Next: out}})
+}
+
+type outbound struct {
+	interceptor.WorkflowOutboundInterceptorBase
+}
+
+func (*outbound) UpsertTypedSearchAttributes(workflow.Context, ...temporal.SearchAttributeUpdate) error {
+	return nil
+}
+
+// The fast path has what it is fast for: three commands and seven events for a transfer within a ledger, one more of each
+// for one between two. More of either is more to write for Temporal, for each transfer.
+func TestFastPathHistory(t *testing.T) {
+	t.Parallel()
+	w := harness.New(t, harness.Config{})
+	w.StartWorker(t, harness.WorkerConfig{})
+	alice := w.Account(t, "us", "20.00")
+	begin := []string{"WorkflowExecutionStarted", "WorkflowTaskScheduled", "WorkflowTaskStarted", "WorkflowTaskCompleted"}
+	end := []string{"UpsertWorkflowSearchAttributes", "WorkflowExecutionCompleted"}
+	for ledgerName, steps := range map[string][]string{"us": {"MarkerRecorded"}, "eu": {"MarkerRecorded", "MarkerRecorded"}} {
+		in := workflows.TransferInput{ID: w.Unique("fast"), From: alice, To: w.Account(t, ledgerName, ""), Amount: "1", Asset: "USD"}
+		require.Equal(t, workflows.StateCompleted, w.Transfer(t, in).State)
+		var events []string
+		for _, event := range w.History(t, workflows.TransferWorkflowID(in.ID)) {
+			events = append(events, event.GetEventType().String())
+		}
+		require.Equal(t, append(append(begin[:4:4], steps...), end...), events)
+	}
+}
