@@ -57,8 +57,7 @@ func toTemporal(ctx context.Context, doing string, err error) error {
 		return nil
 	}
 	typ, retry := ErrorLedger, true
-	var invalid *ledger.InvalidError
-	if errors.As(err, &invalid) {
+	if _, invalid := errors.AsType[*ledger.InvalidError](err); invalid {
 		typ, retry = ErrorInvalidInput, false
 	}
 	for _, row := range errorTable {

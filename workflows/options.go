@@ -69,10 +69,9 @@ func DefaultOptions() Options {
 // local returns the options of the fast path. The whole has room for every attempt: by default Temporal would bound all
 // attempts together by the time-out of one.
 func (o FastOptions) local() workflow.LocalActivityOptions {
-	attempts := time.Duration(o.AttemptsMax)
 	return workflow.LocalActivityOptions{
 		StartToCloseTimeout:    o.TimeoutStartToClose,
-		ScheduleToCloseTimeout: attempts * (o.TimeoutStartToClose + 2*o.Backoff),
+		ScheduleToCloseTimeout: time.Duration(o.AttemptsMax) * (o.TimeoutStartToClose + 2*o.Backoff),
 		RetryPolicy: &temporal.RetryPolicy{
 			InitialInterval:    o.Backoff,
 			BackoffCoefficient: 2,

@@ -147,30 +147,85 @@ func TestProtocolTable(t *testing.T) {
 		{"post applied", within, ledgers{post: applied}, workflows.StateCompleted, []string{"Post fast"}, 0},
 		{"post refused", within, ledgers{post: refused}, workflows.StateRejected, []string{"Post fast"}, 0},
 		{"post sealed by an earlier run", within, ledgers{post: sealed}, workflows.StateFailed, []string{"Post fast"}, 1},
-		{"post: attempts ran out, applied", within, ledgers{post: poison, resolvePost: applied}, workflows.StateCompleted,
-			[]string{"Post fast", "Post", "Resolve post"}, 0},
-		{"post: attempts ran out, refused", within, ledgers{post: poison, resolvePost: refused}, workflows.StateRejected,
-			[]string{"Post fast", "Post", "Resolve post"}, 0},
-		{"post: attempts ran out, sealed", within, ledgers{post: poison, resolvePost: sealedNow}, workflows.StateFailed,
-			[]string{"Post fast", "Post", "Resolve post"}, 1},
-		{"post: the worker does not hold the ledger", within, ledgers{fast: &notHere, post: applied}, workflows.StateCompleted,
-			[]string{"Post fast", "Post"}, 0},
+		{
+			"post: attempts ran out, applied", within,
+			ledgers{post: poison, resolvePost: applied},
+			workflows.StateCompleted,
+			[]string{"Post fast", "Post", "Resolve post"},
+			0,
+		},
+		{
+			"post: attempts ran out, refused", within,
+			ledgers{post: poison, resolvePost: refused},
+			workflows.StateRejected,
+			[]string{"Post fast", "Post", "Resolve post"},
+			0,
+		},
+		{
+			"post: attempts ran out, sealed", within,
+			ledgers{post: poison, resolvePost: sealedNow},
+			workflows.StateFailed,
+			[]string{"Post fast", "Post", "Resolve post"},
+			1,
+		},
+		{
+			"post: the worker does not hold the ledger", within,
+			ledgers{fast: &notHere, post: applied},
+			workflows.StateCompleted,
+			[]string{"Post fast", "Post"},
+			0,
+		},
 
-		{"withdraw and deposit applied", between, ledgers{withdraw: applied, deposit: applied}, workflows.StateCompleted,
-			[]string{"Withdraw fast", "Deposit fast"}, 0},
+		{
+			"withdraw and deposit applied", between,
+			ledgers{withdraw: applied, deposit: applied},
+			workflows.StateCompleted,
+			[]string{"Withdraw fast", "Deposit fast"},
+			0,
+		},
 		{"withdraw refused", between, ledgers{withdraw: refused}, workflows.StateRejected, []string{"Withdraw fast"}, 0},
-		{"withdraw: attempts ran out, applied", between, ledgers{withdraw: poison, resolveWithdraw: applied, deposit: applied},
-			workflows.StateCompleted, []string{"Withdraw fast", "Withdraw", "Resolve withdraw", "Deposit fast"}, 0},
-		{"withdraw: attempts ran out, sealed", between, ledgers{withdraw: poison, resolveWithdraw: sealedNow},
-			workflows.StateFailed, []string{"Withdraw fast", "Withdraw", "Resolve withdraw"}, 1},
-		{"deposit: attempts ran out, applied", between, ledgers{withdraw: applied, deposit: poison, resolveDeposit: applied},
-			workflows.StateCompleted, []string{"Withdraw fast", "Deposit fast", "Deposit", "Resolve deposit"}, 0},
-		{"deposit: attempts ran out, sealed", between, ledgers{withdraw: applied, deposit: poison, resolveDeposit: sealedNow, refund: applied},
-			workflows.StateCompensated, []string{"Withdraw fast", "Deposit fast", "Deposit", "Resolve deposit", "Refund"}, 1},
-		{"deposit refused", between, ledgers{withdraw: applied, deposit: refused, refund: applied},
-			workflows.StateCompensated, []string{"Withdraw fast", "Deposit fast", "Refund"}, 0},
-		{"deposit sealed by an earlier run", between, ledgers{withdraw: applied, deposit: sealed, refund: applied},
-			workflows.StateCompensated, []string{"Withdraw fast", "Deposit fast", "Refund"}, 1},
+		{
+			"withdraw: attempts ran out, applied", between,
+			ledgers{withdraw: poison, resolveWithdraw: applied, deposit: applied},
+			workflows.StateCompleted,
+			[]string{"Withdraw fast", "Withdraw", "Resolve withdraw", "Deposit fast"},
+			0,
+		},
+		{
+			"withdraw: attempts ran out, sealed", between,
+			ledgers{withdraw: poison, resolveWithdraw: sealedNow},
+			workflows.StateFailed,
+			[]string{"Withdraw fast", "Withdraw", "Resolve withdraw"},
+			1,
+		},
+		{
+			"deposit: attempts ran out, applied", between,
+			ledgers{withdraw: applied, deposit: poison, resolveDeposit: applied},
+			workflows.StateCompleted,
+			[]string{"Withdraw fast", "Deposit fast", "Deposit", "Resolve deposit"},
+			0,
+		},
+		{
+			"deposit: attempts ran out, sealed", between,
+			ledgers{withdraw: applied, deposit: poison, resolveDeposit: sealedNow, refund: applied},
+			workflows.StateCompensated,
+			[]string{"Withdraw fast", "Deposit fast", "Deposit", "Resolve deposit", "Refund"},
+			1,
+		},
+		{
+			"deposit refused", between,
+			ledgers{withdraw: applied, deposit: refused, refund: applied},
+			workflows.StateCompensated,
+			[]string{"Withdraw fast", "Deposit fast", "Refund"},
+			0,
+		},
+		{
+			"deposit sealed by an earlier run", between,
+			ledgers{withdraw: applied, deposit: sealed, refund: applied},
+			workflows.StateCompensated,
+			[]string{"Withdraw fast", "Deposit fast", "Refund"},
+			1,
+		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
@@ -210,21 +265,29 @@ func TestCancelledAtEveryStep(t *testing.T) {
 		last    string // the last call
 	}{
 		{"before anything", between, ledgers{withdraw: neverAsked, resolveWithdraw: byCancel}, "", workflows.StateCancelled, "Resolve withdraw"},
-		{"before anything, though an earlier run had withdrawn", between,
+		{
+			"before anything, though an earlier run had withdrawn", between,
 			ledgers{withdraw: neverAsked, deposit: neverAsked, resolveWithdraw: applied, resolveDeposit: byCancel, refund: applied},
-			"", workflows.StateCancelled, "Refund"},
+			"", workflows.StateCancelled, "Refund",
+		},
 		{"during post, not applied", within, ledgers{fast: &notHere, post: poison, resolvePost: byCancel}, "Post", workflows.StateCancelled, "Resolve post"},
 		{"during post, applied all the same", within, ledgers{fast: &notHere, post: poison, resolvePost: applied}, "Post", workflows.StateCompleted, "Resolve post"},
 		{"during withdraw, not applied", between, ledgers{fast: &notHere, withdraw: poison, resolveWithdraw: byCancel}, "Withdraw", workflows.StateCancelled, "Resolve withdraw"},
-		{"during withdraw, applied", between,
+		{
+			"during withdraw, applied", between,
 			ledgers{fast: &notHere, withdraw: poison, deposit: neverAsked, resolveWithdraw: applied, resolveDeposit: byCancel, refund: applied},
-			"Withdraw", workflows.StateCancelled, "Refund"},
-		{"during deposit, not applied", between,
+			"Withdraw", workflows.StateCancelled, "Refund",
+		},
+		{
+			"during deposit, not applied", between,
 			ledgers{fast: &notHere, withdraw: applied, deposit: poison, resolveDeposit: byCancel, refund: applied},
-			"Deposit", workflows.StateCancelled, "Refund"},
-		{"during deposit, applied all the same", between,
+			"Deposit", workflows.StateCancelled, "Refund",
+		},
+		{
+			"during deposit, applied all the same", between,
 			ledgers{fast: &notHere, withdraw: applied, deposit: poison, resolveDeposit: applied},
-			"Deposit", workflows.StateCompleted, "Resolve deposit"},
+			"Deposit", workflows.StateCompleted, "Resolve deposit",
+		},
 		{"during refund", between, ledgers{withdraw: applied, deposit: refused, refund: applied}, "Refund", workflows.StateCompensated, "Refund"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
@@ -269,27 +332,48 @@ func TestParked(t *testing.T) {
 		repair  func(*ledgers)
 		state   workflows.State
 	}{
-		{"resolve-withdraw, retry", ledgers{withdraw: poison, resolveWithdraw: poison, deposit: applied},
+		{
+			"resolve-withdraw, retry",
+			ledgers{withdraw: poison, resolveWithdraw: poison, deposit: applied},
 			workflows.StepResolveWithdraw, ledger.PlaceUnknown, "us/alice or us/transit:eu", workflows.ActionRetry,
-			func(l *ledgers) { l.resolveWithdraw = applied }, workflows.StateCompleted},
-		{"resolve-withdraw, compensate", ledgers{withdraw: poison, resolveWithdraw: poison, deposit: neverAsked, resolveDeposit: answer{state: ledger.OutcomeSealed}, refund: applied},
+			func(l *ledgers) { l.resolveWithdraw = applied }, workflows.StateCompleted,
+		},
+		{
+			"resolve-withdraw, compensate",
+			ledgers{withdraw: poison, resolveWithdraw: poison, deposit: neverAsked, resolveDeposit: answer{state: ledger.OutcomeSealed}, refund: applied},
 			workflows.StepResolveWithdraw, ledger.PlaceUnknown, "us/alice or us/transit:eu", workflows.ActionCompensate,
-			func(l *ledgers) { l.resolveWithdraw = applied }, workflows.StateCompensated},
-		{"resolve-deposit, retry", ledgers{withdraw: applied, deposit: poison, resolveDeposit: poison},
+			func(l *ledgers) { l.resolveWithdraw = applied }, workflows.StateCompensated,
+		},
+		{
+			"resolve-deposit, retry",
+			ledgers{withdraw: applied, deposit: poison, resolveDeposit: poison},
 			workflows.StepResolveDeposit, ledger.PlaceUnknown, "us/transit:eu or eu/bob", workflows.ActionRetry,
-			func(l *ledgers) { l.resolveDeposit = applied }, workflows.StateCompleted},
-		{"refund, retry", ledgers{withdraw: applied, deposit: refused, refund: poison},
+			func(l *ledgers) { l.resolveDeposit = applied }, workflows.StateCompleted,
+		},
+		{
+			"refund, retry",
+			ledgers{withdraw: applied, deposit: refused, refund: poison},
 			workflows.StepRefund, ledger.PlaceTransit, "us/transit:eu", workflows.ActionRetry,
-			func(l *ledgers) { l.refund = applied }, workflows.StateCompensated},
-		{"refund refused, retry", ledgers{withdraw: applied, deposit: refused, refund: refused},
+			func(l *ledgers) { l.refund = applied }, workflows.StateCompensated,
+		},
+		{
+			"refund refused, retry",
+			ledgers{withdraw: applied, deposit: refused, refund: refused},
 			workflows.StepRefund, ledger.PlaceTransit, "us/transit:eu", workflows.ActionRetry,
-			func(l *ledgers) { l.refund = applied }, workflows.StateCompensated},
-		{"deposit's key taken, compensate", ledgers{withdraw: applied, deposit: conflict, refund: applied},
+			func(l *ledgers) { l.refund = applied }, workflows.StateCompensated,
+		},
+		{
+			"deposit's key taken, compensate",
+			ledgers{withdraw: applied, deposit: conflict, refund: applied},
 			workflows.StepDeposit, ledger.PlaceTransit, "us/transit:eu", workflows.ActionCompensate,
-			func(*ledgers) {}, workflows.StateCompensated},
-		{"deposit's key taken, retry", ledgers{withdraw: applied, deposit: conflict},
+			func(*ledgers) {}, workflows.StateCompensated,
+		},
+		{
+			"deposit's key taken, retry",
+			ledgers{withdraw: applied, deposit: conflict},
 			workflows.StepDeposit, ledger.PlaceTransit, "us/transit:eu", workflows.ActionRetry,
-			func(l *ledgers) { l.deposit = applied }, workflows.StateCompleted},
+			func(l *ledgers) { l.deposit = applied }, workflows.StateCompleted,
+		},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
@@ -306,7 +390,9 @@ func TestParked(t *testing.T) {
 							refusals = append(refusals, err)
 							return
 						}
-						decided = got.(workflows.TransferStatus)
+						status, ok := got.(workflows.TransferStatus)
+						require.True(t, ok)
+						decided = status
 					},
 				}, d)
 			}

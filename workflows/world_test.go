@@ -1,7 +1,6 @@
 package workflows_test
 
 import (
-	"errors"
 	"slices"
 	"testing"
 
@@ -30,6 +29,6 @@ func queryStatus(t *testing.T, w *world) workflows.TransferStatus {
 func applicationErrorType(t *testing.T, err error) string {
 	t.Helper()
 	var application *temporal.ApplicationError
-	require.True(t, errors.As(err, &application), "%v", err)
+	require.ErrorAs(t, err, &application)
 	return application.Type()
 }

@@ -146,15 +146,19 @@ type audit struct {
 	balances map[accountName]ledger.Amount
 }
 
-// A verification takes as long as it takes, sorts what does not fit into memory, and waits between its statements.
-const auditSessionSQL = `
-select set_config('statement_timeout', '0', true), set_config('idle_in_transaction_session_timeout', '0', true),
-	set_config('plan_cache_mode', 'auto', true), set_config('enable_seqscan', 'on', true),
-	set_config('enable_hashjoin', 'on', true), set_config('enable_mergejoin', 'on', true),
-	set_config('enable_material', 'on', true)`
+// A verification takes as long as it takes, waits between its statements, and reads whole tables.
+const auditBeginSQL = `
+begin isolation level repeatable read read only;
+set local statement_timeout = 0;
+set local idle_in_transaction_session_timeout = 0;
+set local plan_cache_mode = auto;
+set local enable_seqscan = on;
+set local enable_hashjoin = on;
+set local enable_mergejoin = on;
+set local enable_material = on`
 
 // The first statement that reads takes the snapshot.
-const auditBeginSQL = `
+const auditSnapshotSQL = `
 select clock_timestamp(), (select count(*) from accounts), (select count(*) from operations), (select count(*) from entries)`
 
 // open takes the snapshot of a ledger.
@@ -169,14 +173,11 @@ func (v *verification) open(ctx context.Context, l *Ledger) (_ *audit, err error
 			a.close(ctx)
 		}
 	}()
-	if _, err = a.conn.Exec(ctx, "begin isolation level repeatable read read only"); err != nil {
-		return nil, err
-	}
-	if _, err = a.conn.Exec(ctx, auditSessionSQL); err != nil {
+	if _, err = a.conn.Exec(ctx, auditBeginSQL); err != nil {
 		return nil, err
 	}
 	s := &a.summary
-	err = a.conn.QueryRow(ctx, auditBeginSQL).Scan(&s.SnapshotAt, &s.Accounts, &s.Operations, &s.Entries)
+	err = a.conn.QueryRow(ctx, auditSnapshotSQL).Scan(&s.SnapshotAt, &s.Accounts, &s.Operations, &s.Entries)
 	s.SnapshotAt = s.SnapshotAt.UTC()
 	return a, err
 }

@@ -99,7 +99,7 @@ func parse(s string) (f Fault, err error) {
 	if strings.HasPrefix(s, "{") {
 		decoder := json.NewDecoder(bytes.NewReader([]byte(s)))
 		decoder.DisallowUnknownFields()
-		return f, decoder.Decode(&f) //nolint:musttag // a point is a text
+		return f, decoder.Decode(&f)
 	}
 	terms := strings.Split(s, ";")
 	point, action, ok := strings.Cut(terms[0], "=")
@@ -190,7 +190,7 @@ func (f *Fault) Validate() error {
 
 // String is a fault for a command line, which Parse reads back.
 func (f *Fault) String() string {
-	text, err := json.Marshal(f) //nolint:musttag // a point is a text
+	text, err := json.Marshal(f)
 	if err != nil {
 		panic(err) // no part of it can't be written
 	}
