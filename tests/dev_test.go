@@ -1,6 +1,9 @@
 package tests
 
 import (
+	"bytes"
+	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -74,11 +77,23 @@ func TestDev(t *testing.T) {
 
 			require.NoError(t, dev.Signal(row.signal))
 			require.Equal(t, 0, dev.AwaitExit(t))
-			for _, pid := range running {
-				harness.Eventually(t, "process "+strconv.Itoa(pid)+" is gone", func() bool { return syscall.Kill(pid, 0) == syscall.ESRCH })
-			}
+			awaitGone(t, running)
 			require.NoFileExists(t, settings)
 			require.NoDirExists(t, folder[1])
+		})
+	}
+}
+
+// awaitGone waits until processes have ended. One that nobody has waited for yet has ended too.
+func awaitGone(t *testing.T, pids []int) {
+	t.Helper()
+	for _, pid := range pids {
+		harness.Eventually(t, fmt.Sprintf("process %d is gone", pid), func() bool {
+			if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
+				return true
+			}
+			stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
+			return err == nil && strings.Contains(string(stat), ") Z ")
 		})
 	}
 }
@@ -125,7 +140,7 @@ func parents(t *testing.T) map[int]int {
 		child, err := strconv.Atoi(filepath.Base(filepath.Dir(stat)))
 		require.NoError(t, err)
 		// The name, in brackets, may hold anything.
-		_, after, _ := strings.Cut(string(text[strings.LastIndexByte(string(text), ')'):]), ") ")
+		_, after, _ := strings.Cut(string(text[bytes.LastIndexByte(text, ')'):]), ") ")
 		parent, err := strconv.Atoi(strings.Fields(after)[1])
 		require.NoError(t, err)
 		list[child] = parent

@@ -86,7 +86,7 @@ func TestParked(t *testing.T) {
 		require.Equal(t, []string{in.ID, "refund", "transfer/rent/refund"}, []string{letter.Transfer, letter.Step, letter.Key})
 		require.Equal(t, []string{"transit", transit, "10.00", "USD/2"}, []string{string(letter.Place), letter.Account, letter.Amount, letter.Asset})
 		require.Equal(t, []string{"retry", "compensate"}, letter.Choices)
-		require.Equal(t, harness.ShortOptions().Settle.AttemptsMax, int32(letter.Attempts)) //nolint:gosec // small
+		require.EqualValues(t, harness.ShortOptions().Settle.AttemptsMax, letter.Attempts)
 		shown := w.CLI(t, "deadletter", "show", in.ID)
 		require.Equal(t, exitDone, shown.Code)
 		var one activities.DeadLetterList
@@ -158,40 +158,32 @@ func TestParked(t *testing.T) {
 func TestDecisions(t *testing.T) {
 	t.Parallel()
 	w := harness.New(t, harness.Config{})
+	arrived := []string{"us withdraw applied", "eu deposit applied"}
+	back := []string{"us withdraw applied", "us refund applied", "eu deposit sealed attempts_exhausted"}
+	stayed := []string{"us withdraw sealed attempts_exhausted"}
 	rows := []struct {
 		id     string
 		to     string
-		faults []string
+		fault  string
 		step   workflows.Step
-		place  ledger.Place
 		action workflows.Action
 		state  workflows.State
 		steps  []string
 	}{
-		{"arrived-retry", "eu", []string{"deposit/after=drop:always"}, workflows.StepResolveDeposit, ledger.PlaceUnknown, workflows.ActionRetry,
-			workflows.StateCompleted, []string{"us withdraw applied", "eu deposit applied"}},
+		{"arrived-retry", "eu", "deposit/after=drop:always", workflows.StepResolveDeposit, workflows.ActionRetry, workflows.StateCompleted, arrived},
 		// Taken back as far as it can be: what has arrived stays.
-		{"arrived-compensate", "eu", []string{"deposit/after=drop:always"}, workflows.StepResolveDeposit, ledger.PlaceUnknown, workflows.ActionCompensate,
-			workflows.StateCompleted, []string{"us withdraw applied", "eu deposit applied"}},
-		{"away-retry", "eu", []string{"deposit/before=fail:always"}, workflows.StepResolveDeposit, ledger.PlaceUnknown, workflows.ActionRetry,
-			workflows.StateCompensated, []string{"us withdraw applied", "us refund applied", "eu deposit sealed attempts_exhausted"}},
-		{"away-compensate", "eu", []string{"deposit/before=fail:always"}, workflows.StepResolveDeposit, ledger.PlaceUnknown, workflows.ActionCompensate,
-			workflows.StateCompensated, []string{"us withdraw applied", "us refund applied", "eu deposit sealed attempts_exhausted"}},
-		{"left-retry", "eu", []string{"withdraw/after=drop:always"}, workflows.StepResolveWithdraw, ledger.PlaceUnknown, workflows.ActionRetry,
-			workflows.StateCompleted, []string{"us withdraw applied", "eu deposit applied"}},
-		{"left-compensate", "eu", []string{"withdraw/after=drop:always"}, workflows.StepResolveWithdraw, ledger.PlaceUnknown, workflows.ActionCompensate,
-			workflows.StateCompensated, []string{"us withdraw applied", "us refund applied", "eu deposit sealed attempts_exhausted"}},
-		{"stayed-compensate", "eu", []string{"withdraw/before=fail:always"}, workflows.StepResolveWithdraw, ledger.PlaceUnknown, workflows.ActionCompensate,
-			workflows.StateFailed, []string{"us withdraw sealed attempts_exhausted"}},
-		{"posted-retry", "us", []string{"post/after=drop:always"}, workflows.StepResolvePost, ledger.PlaceUnknown, workflows.ActionRetry,
-			workflows.StateCompleted, []string{"us post applied"}},
+		{"arrived-compensate", "eu", "deposit/after=drop:always", workflows.StepResolveDeposit, workflows.ActionCompensate, workflows.StateCompleted, arrived},
+		{"away-retry", "eu", "deposit/before=fail:always", workflows.StepResolveDeposit, workflows.ActionRetry, workflows.StateCompensated, back},
+		{"away-compensate", "eu", "deposit/before=fail:always", workflows.StepResolveDeposit, workflows.ActionCompensate, workflows.StateCompensated, back},
+		{"left-retry", "eu", "withdraw/after=drop:always", workflows.StepResolveWithdraw, workflows.ActionRetry, workflows.StateCompleted, arrived},
+		{"left-compensate", "eu", "withdraw/after=drop:always", workflows.StepResolveWithdraw, workflows.ActionCompensate, workflows.StateCompensated, back},
+		{"stayed-compensate", "eu", "withdraw/before=fail:always", workflows.StepResolveWithdraw, workflows.ActionCompensate, workflows.StateFailed, stayed},
+		{"posted-retry", "us", "post/after=drop:always", workflows.StepResolvePost, workflows.ActionRetry, workflows.StateCompleted, []string{"us post applied"}},
 	}
 	var faults []string
 	for _, row := range rows {
 		// Resolving fails until its attempts have run out once.
-		for _, fault := range append(row.faults, "resolve/before=fail:4") {
-			faults = append(faults, fault+";transfer="+row.id)
-		}
+		faults = append(faults, row.fault+";transfer="+row.id, "resolve/before=fail:4;transfer="+row.id)
 	}
 	require.EqualValues(t, 4, harness.ShortOptions().Settle.AttemptsMax)
 	w.StartFaultWorker(t, harness.FaultConfig{Faults: faults})
@@ -202,7 +194,7 @@ func TestDecisions(t *testing.T) {
 			w.Start(t, in)
 			parking := w.AwaitParked(t, in.ID, 1).Parking
 			require.Equal(t, row.step, parking.Step)
-			require.Equal(t, row.place, parking.Place)
+			require.Equal(t, ledger.PlaceUnknown, parking.Place)
 			require.Equal(t, exitPending, w.CLI(t, "status", in.ID).Code)
 			_, err := w.Transfers.Decide(t.Context(), in.ID, workflows.Decision{Action: row.action, Parking: 1, By: "carol"})
 			require.NoError(t, err)

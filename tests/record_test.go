@@ -246,7 +246,7 @@ var tamperings = map[string]struct {
 	}},
 	// The state was not written into the search attributes.
 	"no-search-attributes": {"post-completed-fast", func(h *history.History) {
-		h.Events = slices.DeleteFunc(h.Events, func(event *history.HistoryEvent) bool {
+		h.Events = slices.DeleteFunc(h.GetEvents(), func(event *history.HistoryEvent) bool {
 			return event.GetEventType() == enums.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES
 		})
 		for i, event := range h.GetEvents() {

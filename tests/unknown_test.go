@@ -29,6 +29,7 @@ func TestAnswersLost(t *testing.T) {
 		"deposit/before=fail:always;transfer=resolve-drop", "resolve/after=drop:2;transfer=resolve-drop", "refund/after=drop:2;transfer=resolve-drop",
 	}})
 	completed := []string{"us withdraw applied", "eu deposit applied"}
+	back := []string{"us withdraw applied", "us refund applied", "eu deposit sealed attempts_exhausted"}
 	for _, row := range []struct {
 		id       string
 		to       string
@@ -44,8 +45,7 @@ func TestAnswersLost(t *testing.T) {
 		{"deposit-drop", "eu", workflows.StateCompleted, completed, "deposit"},
 		{"deposit-fail", "eu", workflows.StateCompleted, completed, "deposit"},
 		{"deposit-block", "eu", workflows.StateCompleted, completed, "deposit"},
-		{"resolve-drop", "eu", workflows.StateCompensated,
-			[]string{"us withdraw applied", "us refund applied", "eu deposit sealed attempts_exhausted"}, "deposit"},
+		{"resolve-drop", "eu", workflows.StateCompensated, back, "deposit"},
 	} {
 		t.Run(row.id, func(t *testing.T) {
 			t.Parallel()

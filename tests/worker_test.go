@@ -2,6 +2,7 @@ package tests
 
 import (
 	"fmt"
+	"slices"
 	"sync"
 	"testing"
 
@@ -107,7 +108,7 @@ func TestMigrateAtOnce(t *testing.T) {
 		running.Go(func() { results[i] = migrate() })
 	}
 	running.Wait()
-	for _, result := range append(results, migrate()) {
+	for _, result := range slices.Concat(results, []*harness.Result{migrate()}) {
 		require.Equal(t, 0, result.Code)
 		for _, ledgerName := range w.Ledgers {
 			require.Contains(t, result.Stdout, fmt.Sprintf("ledger %s is up to date", ledgerName))

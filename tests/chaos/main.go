@@ -122,6 +122,11 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 func rounds(ctx context.Context, world *storm.World, f *flags, t *storm.Tally, stderr io.Writer) error {
 	for i := range f.rounds {
 		config := storm.DefaultRound(f.seed + uint64(i))
+		if os.Getenv("CHAOS_MODE") == "calm" {
+			config.Strikes, config.Points, config.Shifts, config.Repeats = storm.Strikes{}, nil, 0, 0
+			kinds := config.Mix.Kinds
+			config.Mix = storm.Mix{Kinds: kinds}
+		}
 		if f.transfers > 0 {
 			config.Transfers = f.transfers
 		}

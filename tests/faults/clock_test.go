@@ -1,14 +1,12 @@
 package faults
 
 import (
-	"strings"
 	"testing"
 	"time"
 
 	"github.com/stretchr/testify/require"
 
 	"payonce/internal/faultworker/fault"
-	"payonce/ledger"
 	"payonce/tests/harness"
 	"payonce/workflows"
 )
@@ -16,11 +14,14 @@ import (
 // skew is how far a wrong clock is off.
 const skew = 5 * time.Minute
 
-// skewOf is how far a worker's announcements are off, which carry its clock's time.
-func skewOf(t *testing.T, worker *harness.FaultWorker) time.Duration {
+// startSkewed starts a worker whose clock is off, and holds that it is.
+func startSkewed(t *testing.T, w *harness.World, by time.Duration, c harness.FaultConfig) *harness.FaultWorker {
 	t.Helper()
+	worker := w.StartSkewedWorker(t, by, c)
 	ready := worker.AwaitEvent(t, "it is ready", func(e fault.Event) bool { return e.Event == fault.EventReady })
-	return time.Until(ready.At)
+	// Announcements carry the time of the worker's clock. A moment has gone by since.
+	require.InDelta(t, by.Seconds(), time.Until(ready.At).Seconds(), patience.Seconds())
+	return worker
 }
 
 // Two workers have clocks that are five minutes off, one ahead and one behind, and each makes one half of every transfer:
@@ -29,13 +30,12 @@ func skewOf(t *testing.T, worker *harness.FaultWorker) time.Duration {
 func TestWorkerClockFiveMinutesOff(t *testing.T) {
 	t.Parallel()
 	w := harness.New(t, harness.Config{})
-	ahead := w.StartSkewedWorker(t, skew, harness.FaultConfig{Ledgers: []string{"us"}})
-	behind := w.StartSkewedWorker(t, -skew, harness.FaultConfig{Ledgers: []string{"eu"}})
-	// Some time has gone by since they were ready.
-	require.InDelta(t, skew.Seconds(), skewOf(t, ahead).Seconds(), patience.Seconds())
-	require.InDelta(t, -skew.Seconds(), skewOf(t, behind).Seconds(), patience.Seconds())
-
+	right := w.StartFaultWorker(t, harness.FaultConfig{})
 	alice, bob := w.Account(t, "us", "20.00"), w.Account(t, "eu", "20.00")
+	require.NoError(t, right.Stop(t.Context()))
+	ahead := startSkewed(t, w, skew, harness.FaultConfig{Ledgers: []string{"us"}})
+	behind := startSkewed(t, w, -skew, harness.FaultConfig{Ledgers: []string{"eu"}})
+
 	var there []workflows.TransferInput
 	for range 4 {
 		there = append(there,
@@ -48,50 +48,49 @@ func TestWorkerClockFiveMinutesOff(t *testing.T) {
 		result := w.AwaitEnd(t, in.ID)
 		require.Equal(t, workflows.StateCompleted, result.State)
 		for _, step := range result.Steps {
-			require.False(t, step.Repeat)
 			require.Less(t, time.Since(step.At).Abs(), patience, "the time of %s is the ledger's", step.Key)
 		}
 		require.False(t, result.Steps[1].At.Before(result.Steps[0].At), "the money arrives after it has left")
 		for _, kind := range []fault.Kind{fault.KindWithdraw, fault.KindDeposit} {
 			for _, answer := range awaitAnswers(t, 1, kind, in.ID, ahead, behind) {
+				require.Empty(t, answer.Error)
 				local[answer.Local]++
 			}
 		}
 	}
 	require.Equal(t, []string{"24.00", "16.00"}, w.Balances(t, alice, bob))
-	require.Equal(t, len(there), local[true], "each transfer has a step on either path")
-	require.Equal(t, len(there), local[false])
+	require.Len(t, movements(t, w, alice), 1+len(there))
+	require.Len(t, movements(t, w, bob), 1+len(there))
+	require.GreaterOrEqual(t, local[true], len(there), "each transfer has a step on either path")
+	require.GreaterOrEqual(t, local[false], len(there))
 }
 
 // There is one decision that a worker's clock enters. A step's attempts together have a time, the outage budget, and
-// Temporal's SDK in the worker works out when that ends from the server's time of the step's beginning. When less of the
-// budget is left than the clock is ahead, the worker gives its attempts up before they have begun. That costs the step its
-// attempts, and then a person's patience; it moves no money, and neither does it hide any.
+// Temporal's SDK in the worker works out when that ends from the server's time at which the step began. A worker whose clock
+// is ahead by more than is left of it gives each attempt up as it begins, and reports nothing. That uses up the attempts, and
+// then waits for a person; it moves no money, and hides none.
 func TestWorkerClockAheadOfOutageBudget(t *testing.T) {
 	t.Parallel()
 	w := harness.New(t, harness.Config{})
-	budget := func(o *workflows.Options) {
-		harness.Durable(o)
+	options := func(o *workflows.Options) {
+		durablePatient(o)
+		o.Forward.AttemptsMax, o.Settle.AttemptsMax = 1, 1
 		o.Outage.Budget = skew / 2
 	}
-	right := w.StartFaultWorker(t, harness.FaultConfig{Options: budget})
+	right := w.StartFaultWorker(t, harness.FaultConfig{})
 	in := between(t, w, "rent")
 	require.NoError(t, right.Stop(t.Context()))
-	ahead := w.StartSkewedWorker(t, skew, harness.FaultConfig{Options: budget})
+	ahead := startSkewed(t, w, skew, harness.FaultConfig{Options: options})
 	start(t, w, in)
-	parking := w.AwaitParked(t, in.ID, 1).Parking
-	require.Equal(t, workflows.StepResolveWithdraw, parking.Step)
-	require.Equal(t, ledger.PlaceUnknown, parking.Place)
-	attempts := awaitAnswers(t, 3, fault.KindWithdraw, in.ID, ahead)
-	for _, answer := range attempts {
-		require.Contains(t, answer.Error, "deadline exceeded")
+	require.Equal(t, workflows.StepResolveWithdraw, w.AwaitParked(t, in.ID, 1).Parking.Step)
+	for _, kind := range []fault.Kind{fault.KindWithdraw, fault.KindResolve} {
+		require.Contains(t, awaitAnswers(t, 1, kind, in.ID, ahead)[0].Error, "deadline exceeded")
 	}
 	require.Empty(t, w.Steps(t, in.ID))
 
 	require.NoError(t, ahead.Stop(t.Context()))
-	w.StartFaultWorker(t, harness.FaultConfig{Options: budget})
+	w.StartFaultWorker(t, harness.FaultConfig{Options: durablePatient})
 	_, err := decide(t, w, in.ID, "ann-1", workflows.Decision{Action: workflows.ActionRetry, By: "ann"})
 	require.NoError(t, err)
-	result := once(t, w, in, workflows.StateFailed, []string{"us withdraw sealed attempts_exhausted"})
-	require.True(t, strings.Contains(result.Detail, "deadline exceeded"), "%q", result.Detail)
+	once(t, w, in, workflows.StateFailed, []string{"us withdraw sealed attempts_exhausted"})
 }

@@ -125,8 +125,7 @@ func Run(t testing.TB, c ProcessConfig) *Result {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	err := cmd.Run()
-	var exit *exec.ExitError
-	if !errors.As(err, &exit) {
+	if _, ended := errors.AsType[*exec.ExitError](err); !ended {
 		require.NoError(t, err)
 	}
 	require.NoError(t, ctx.Err(), "%s %v does not end", programName(c.Path), c.Args)

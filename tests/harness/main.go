@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"syscall"
@@ -31,7 +32,7 @@ func Main(m *testing.M) int {
 		signal.Stop(interrupts) // the next one ends us at once
 		fmt.Fprintln(os.Stderr, "harness: interrupted, taking everything down")
 		_ = shared.close()
-		os.Exit(exitInterrupted) //nolint:forbidigo // the tests that run can't be told to return
+		os.Exit(exitInterrupted) // the tests that run can't be told to return
 	}()
 
 	code := m.Run()
@@ -104,8 +105,8 @@ func (e *everything) close() error {
 	for _, end := range ends {
 		errs = append(errs, end())
 	}
-	for i := len(last) - 1; i >= 0; i-- {
-		errs = append(errs, last[i]())
+	for _, do := range slices.Backward(last) {
+		errs = append(errs, do())
 	}
 	return errors.Join(errs...)
 }

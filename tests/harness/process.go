@@ -66,7 +66,7 @@ func startProcess(c ProcessConfig) (*Process, error) {
 		Output: newOutput(), Stdout: newOutput(), name: strings.Join(append([]string{programName(c.Path)}, c.Args...), " "),
 		ended: make(chan struct{}),
 	}
-	p.cmd = exec.Command(c.Path, c.Args...) //nolint:noctx // it outlives the call
+	p.cmd = exec.Command(c.Path, c.Args...)
 	p.cmd.Env, p.cmd.Dir = c.Env, c.Dir
 	p.cmd.Stdout, p.cmd.Stderr = both{p.Output, p.Stdout}, p.Output
 	p.cmd.SysProcAttr = childAttributes()

@@ -3,6 +3,7 @@ package harness
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -119,12 +120,7 @@ func (w *World) Steps(t testing.TB, id string) []string {
 func (w *World) AwaitStep(t testing.TB, id, step string) {
 	t.Helper()
 	Eventually(t, "the ledgers record "+step+" of "+id, func() bool {
-		for _, recorded := range w.Steps(t, id) {
-			if recorded == step {
-				return true
-			}
-		}
-		return false
+		return slices.Contains(w.Steps(t, id), step)
 	})
 }
 

@@ -101,9 +101,8 @@ func (w *World) Forget(t testing.TB, workflowID string) {
 	})
 	require.NoError(t, err)
 	Eventually(t, workflowID+" is deleted", func() bool {
-		_, err := w.Temporal.DescribeWorkflowExecution(ctx, workflowID, "")
-		var notFound *serviceerror.NotFound
-		if errors.As(err, &notFound) {
+		_, err := w.Temporal.DescribeWorkflow(ctx, workflowID, "")
+		if _, gone := errors.AsType[*serviceerror.NotFound](err); gone {
 			return true
 		}
 		require.NoError(t, err)

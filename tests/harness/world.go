@@ -227,7 +227,7 @@ func TempDir(t testing.TB) string {
 	t.Helper()
 	parent, err := folder()
 	require.NoError(t, err)
-	dir, err := os.MkdirTemp(parent, "")
+	dir, err := os.MkdirTemp(parent, "") //nolint:usetesting // the test's own may not be entered by others
 	require.NoError(t, err)
 	t.Cleanup(func() { assert.NoError(t, os.RemoveAll(dir)) })
 	return dir

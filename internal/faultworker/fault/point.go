@@ -36,8 +36,8 @@ const (
 
 // Point is where a fault strikes. It is written "withdraw/after".
 type Point struct {
-	Kind   Kind
-	Moment Moment
+	Kind   Kind   `json:"-"` // a point is a text in JSON
+	Moment Moment `json:"-"`
 }
 
 // ParsePoint reads what String writes.
