@@ -103,7 +103,12 @@ func (a Amount) Format(asset Asset) string {
 }
 
 // String is the number of smallest units in decimal.
-func (a Amount) String() string { return a.units.String() }
+func (a Amount) String() string {
+	if a.units.IsInt64() {
+		return strconv.FormatInt(a.units.Int64(), 10)
+	}
+	return a.units.String()
+}
 
 // ParseUnits reads what String writes: a whole number of smallest units, with a minus sign when it is below zero. ok is
 // false for anything else and for more than AmountDigitsMax digits.

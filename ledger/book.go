@@ -119,7 +119,7 @@ func (r *reversible) take(leg *Leg) bool {
 func (b *Book) Decide(operation *Operation) Result {
 	hash := operation.RequestHash()
 	if known, ok := b.recorded[operation.Key.Claim()]; ok {
-		if known.hash != hash {
+		if known.hash != hash || known.outcome.Key != operation.Key {
 			return Result{Err: fmt.Errorf("%w: %q", ErrKeyConflict, operation.Key)}
 		}
 		outcome := known.outcome

@@ -174,6 +174,9 @@ func TestDecidePostAndWithdrawOfOneTransfer(t *testing.T) {
 		require.Equal(t, ledger.OutcomeApplied, decide(book, one[keys[0]]).Outcome.State)
 		require.ErrorIs(t, decide(book, one[keys[1]]).Err, ledger.ErrKeyConflict)
 		require.True(t, decide(book, one[keys[0]]).Outcome.Repeat)
+		same := one[keys[0]]
+		same.Key = ledger.Key(keys[1])
+		require.ErrorIs(t, decide(book, same).Err, ledger.ErrKeyConflict, "another key is no repeat, whatever its content")
 		require.Equal(t, "9900", accounts["alice"].Balance.String())
 	}
 }

@@ -37,7 +37,7 @@ func TestCancelledAtEachStep(t *testing.T) {
 	var faults []string
 	id := func(point string) string { return strings.ReplaceAll(point, "/", "-") }
 	for _, row := range rows {
-		faults = append(faults, row.point+"=block;for=4s;transfer="+id(row.point))
+		faults = append(faults, row.point+"=block;for=12s;transfer="+id(row.point))
 	}
 	worker := w.StartFaultWorker(t, harness.FaultConfig{Faults: faults, Options: func(o *workflows.Options) {
 		harness.Durable(o)

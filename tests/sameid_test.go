@@ -180,7 +180,7 @@ func TestForgotten(t *testing.T) {
 		Faults: []string{
 			"withdraw/before=fail:3;transfer=failed",
 			"deposit/before=fail:3;transfer=exhausted",
-			"withdraw/before=block;for=4s;transfer=cancelled",
+			"withdraw/before=block;for=30s;transfer=cancelled",
 		},
 		Options: func(o *workflows.Options) {
 			harness.Durable(o)

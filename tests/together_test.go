@@ -103,7 +103,7 @@ func TestBothWaysAtOnce(t *testing.T) {
 	w := harness.New(t, harness.Config{})
 	w.StartWorker(t, harness.WorkerConfig{})
 	w.StartWorker(t, harness.WorkerConfig{})
-	const each = 40
+	const each = 30
 	alice, bob, carol := w.Account(t, "us", "1000.00"), w.Account(t, "us", "1000.00"), w.Account(t, "eu", "1000.00")
 	var transfers []workflows.TransferInput
 	for _, pair := range [][2]string{{alice, bob}, {bob, alice}, {alice, carol}, {carol, alice}} {
@@ -124,8 +124,8 @@ func TestHotAccount(t *testing.T) {
 	t.Parallel()
 	w := harness.New(t, harness.Config{})
 	w.StartWorker(t, harness.WorkerConfig{Env: []string{"PAYONCE_POOL_SIZE=10"}})
-	const payouts = 400
-	from := w.Account(t, "us", "400.00")
+	const payouts = 300
+	from := w.Account(t, "us", "300.00")
 	to := []string{w.Account(t, "us", ""), w.Account(t, "us", ""), w.Account(t, "us", ""), w.Account(t, "us", "")}
 	transfers := make([]workflows.TransferInput, payouts)
 	for i := range transfers {

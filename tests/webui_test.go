@@ -20,7 +20,7 @@ func TestWebUI(t *testing.T) {
 	t.Parallel()
 	w := harness.New(t, harness.Config{})
 	worker := w.StartFaultWorker(t, harness.FaultConfig{
-		Faults:  []string{"deposit/before=fail:4;transfer=rent", "deposit/after=block;for=5s;transfer=rent"},
+		Faults:  []string{"deposit/before=fail:4;transfer=rent", "deposit/after=block;for=8s;transfer=rent"},
 		Options: func(o *workflows.Options) { o.Forward.TimeoutStartToClose = time.Minute }, // the block is no failure
 	})
 	alice, bob := w.Account(t, "us", "20.00"), w.Account(t, "eu", "")

@@ -77,7 +77,7 @@ func accountKey(name string, asset ledger.Asset) string {
 func (m *Model) Post(o ledger.Operation) Answer {
 	fingerprint := fingerprintOf(o)
 	if known := m.operations[taken(o.Key)]; known != nil {
-		if known.fingerprint != fingerprint {
+		if known.fingerprint != fingerprint || known.key != o.Key {
 			return Answer{Err: ledger.ErrKeyConflict}
 		}
 		return Answer{State: known.state, Code: known.code, Repeat: true}
@@ -127,7 +127,7 @@ func (m *Model) Post(o ledger.Operation) Answer {
 func (m *Model) Resolve(s ledger.Seal) Answer {
 	fingerprint := fingerprintOf(s.Operation)
 	if known := m.operations[taken(s.Operation.Key)]; known != nil {
-		if known.fingerprint != fingerprint {
+		if known.fingerprint != fingerprint || known.key != s.Operation.Key {
 			return Answer{Err: ledger.ErrKeyConflict}
 		}
 		return Answer{State: known.state, Code: known.code, Repeat: true}

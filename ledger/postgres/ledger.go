@@ -74,7 +74,10 @@ func Open(ctx context.Context, config Config) (*Ledger, error) {
 		return nil, &ledger.InvalidError{Field: "database URL of ledger " + config.Name, Reason: err.Error()}
 	}
 	setDefaults(poolConfig.ConnConfig.RuntimeParams, poolParams)
-	poolConfig.AfterConnect = commitDurably
+	poolConfig.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+		registerArrays(conn.TypeMap())
+		return commitDurably(ctx, conn)
+	}
 	poolConfig.MaxConns = ConnsMaxDefault
 	if config.ConnsMax > 0 {
 		poolConfig.MaxConns = int32(min(config.ConnsMax, 10_000))

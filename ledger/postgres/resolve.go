@@ -56,7 +56,7 @@ func (l *Ledger) Resolve(ctx context.Context, seal ledger.Seal) (ledger.Outcome,
 	switch {
 	case err != nil:
 		return ledger.Outcome{}, err
-	case known.hash != hash:
+	case known.hash != hash || known.outcome.Key != o.Key:
 		return ledger.Outcome{}, fmt.Errorf("ledger %s: resolve: %w: %q", l.name, ledger.ErrKeyConflict, o.Key)
 	}
 	known.outcome.Repeat = !sealed

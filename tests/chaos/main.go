@@ -20,6 +20,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"strings"
 	"syscall"
 	"time"
 
@@ -37,7 +38,13 @@ func main() {
 	}
 }
 
-var errViolations = errors.New("promises were broken")
+var (
+	errViolations  = errors.New("promises were broken")
+	errNeverStruck = errors.New("faults that never struck")
+)
+
+// roundsAllFaults is within how many rounds each fault must have struck.
+const roundsAllFaults = 50
 
 // seedMax bounds a seed that nobody has chosen, so that it is short, and exact in any JSON reader.
 const seedMax = 1_000_000
@@ -108,11 +115,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	}
 	defer world.Close()
 
-	if os.Getenv("CHAOS_DEBUG") != "" {
-		storm.DebugLog(func(c checker.Call) {
-			fmt.Fprintf(stderr, "%s %s %s %s told %s %.150s\n", time.Now().Format("05.000"), c.Returned.Sub(c.Called).Round(time.Millisecond), c.Client, c.Request.ID, c.Told, c.Note)
-		})
-	}
 	t := storm.NewTally(f.seed)
 	err = rounds(ctx, world, f, t, stderr)
 	return errors.Join(err, json.NewEncoder(stdout).Encode(t))
@@ -122,11 +124,6 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 func rounds(ctx context.Context, world *storm.World, f *flags, t *storm.Tally, stderr io.Writer) error {
 	for i := range f.rounds {
 		config := storm.DefaultRound(f.seed + uint64(i))
-		if os.Getenv("CHAOS_MODE") == "calm" {
-			config.Strikes, config.Points, config.Shifts, config.Repeats = storm.Strikes{}, nil, 0, 0
-			kinds := config.Mix.Kinds
-			config.Mix = storm.Mix{Kinds: kinds}
-		}
 		if f.transfers > 0 {
 			config.Transfers = f.transfers
 		}
@@ -142,6 +139,9 @@ func rounds(ctx context.Context, world *storm.World, f *flags, t *storm.Tally, s
 			tell(stderr, config.Seed, outcome, violations)
 			return fmt.Errorf("%w: make chaos ROUNDS=1 SEED=%d", errViolations, config.Seed)
 		}
+	}
+	if missing := t.Missing(); len(missing) > 0 && f.rounds >= roundsAllFaults {
+		return fmt.Errorf("%w in %d rounds: %s", errNeverStruck, f.rounds, strings.Join(missing, ", "))
 	}
 	return nil
 }

@@ -33,8 +33,9 @@ func TestWorkerClockFiveMinutesOff(t *testing.T) {
 	right := w.StartFaultWorker(t, harness.FaultConfig{})
 	alice, bob := w.Account(t, "us", "20.00"), w.Account(t, "eu", "20.00")
 	require.NoError(t, right.Stop(t.Context()))
-	ahead := startSkewed(t, w, skew, harness.FaultConfig{Ledgers: []string{"us"}})
-	behind := startSkewed(t, w, -skew, harness.FaultConfig{Ledgers: []string{"eu"}})
+	budget := func(o *workflows.Options) { o.Outage.Budget = workflows.DefaultOptions().Outage.Budget }
+	ahead := startSkewed(t, w, skew, harness.FaultConfig{Ledgers: []string{"us"}, Options: budget})
+	behind := startSkewed(t, w, -skew, harness.FaultConfig{Ledgers: []string{"eu"}, Options: budget})
 
 	var there []workflows.TransferInput
 	for range 4 {
@@ -73,7 +74,7 @@ func TestWorkerClockAheadOfOutageBudget(t *testing.T) {
 	t.Parallel()
 	w := harness.New(t, harness.Config{})
 	options := func(o *workflows.Options) {
-		durablePatient(o)
+		harness.Durable(o)
 		o.Forward.AttemptsMax, o.Settle.AttemptsMax = 1, 1
 		o.Outage.Budget = skew / 2
 	}

@@ -1,6 +1,7 @@
 package faults
 
 import (
+	"slices"
 	"testing"
 
 	"github.com/stretchr/testify/require"
@@ -11,8 +12,7 @@ import (
 	"payonce/workflows"
 )
 
-// killed runs a transfer of ofKind with a worker that kills itself at a point of it, and then with another that is whole. It
-// returns the second.
+// killed runs a transfer of ofKind with a worker that kills itself at a point of it, and then with another that is whole.
 func killed(t *testing.T, kind fault.Kind, point string) {
 	t.Helper()
 	w := harness.New(t, harness.Config{})
@@ -28,7 +28,7 @@ func killed(t *testing.T, kind fault.Kind, point string) {
 	// The server has noticed by nothing but the time that went by.
 	retriedAfter(t, w, in.ID, kind, enums.TIMEOUT_TYPE_START_TO_CLOSE)
 	again := awaitAnswers(t, 1, kind, in.ID, whole)[0]
-	require.EqualValues(t, 2, again.Attempt)
+	require.GreaterOrEqual(t, again.Attempt, int32(2))
 	committed := len(answersTo(kind, in.ID, dying)) > 0
 	require.Equal(t, committed, again.Repeat, "the second attempt moves money if the first has not")
 	require.Equal(t, committed, stepIn(before, kind), "what the dead worker left: %v", before)
@@ -37,10 +37,8 @@ func killed(t *testing.T, kind fault.Kind, point string) {
 // stepIn says whether a step of a kind has applied.
 func stepIn(steps []string, kind fault.Kind) bool {
 	for _, ledgerName := range []string{"us", "eu"} {
-		for _, step := range steps {
-			if step == ledgerName+" "+string(kind)+" applied" {
-				return true
-			}
+		if slices.Contains(steps, ledgerName+" "+string(kind)+" applied") {
+			return true
 		}
 	}
 	return false

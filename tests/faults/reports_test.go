@@ -39,14 +39,13 @@ func TestReportReplyLost(t *testing.T) {
 			proxy := w.TemporalProxy(t)
 			worker := w.StartFaultWorker(t, harness.FaultConfig{Options: row.options, Env: []string{"TEMPORAL_ADDRESS=" + proxy.Address}})
 			in := ofKind(t, w, row.kind, "rent")
-			reported := len(proxy.Calls(row.method))
 			proxy.Lose(harness.Loss{Method: row.method, Lost: harness.LostReply})
 			start(t, w, in)
 			endsWell(t, w, row.kind, in)
 
-			calls := proxy.AwaitCalls(t, row.method, reported+2)[reported:]
-			require.Equal(t, harness.ProxiedCall{Method: row.method, Lost: harness.LostReply, Code: codes.OK}, calls[0],
-				"the server has carried it out")
+			proxy.AwaitLost(t, row.method, harness.LostReply)
+			calls := proxy.Calls(row.method)
+			require.Contains(t, calls, harness.ProxiedCall{Method: row.method, Lost: harness.LostReply, Code: codes.OK}, "the server has carried it out")
 			harness.Eventually(t, "it is told again, and there is nothing to tell", func() bool {
 				return slices.Contains(proxy.Calls(row.method), harness.ProxiedCall{Method: row.method, Code: codes.NotFound})
 			})

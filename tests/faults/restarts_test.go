@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
 
 	"payonce/internal/faultworker/fault"
 	"payonce/internal/pgtest"
@@ -119,7 +120,7 @@ func TestHistoryDeletedAndStartedAgain(t *testing.T) {
 			original := once(t, w, in, row.state, row.steps)
 			recorded := w.Operations(t, in.ID)
 			w.Forget(t, workflows.TransferWorkflowID(in.ID))
-			_, err := w.Temporal.DescribeWorkflowExecution(t.Context(), workflows.TransferWorkflowID(in.ID), "")
+			_, err := w.Temporal.DescribeWorkflow(t.Context(), workflows.TransferWorkflowID(in.ID), "")
 			var notFound *serviceerror.NotFound
 			require.ErrorAs(t, err, &notFound, "Temporal has forgotten it")
 
@@ -164,4 +165,26 @@ func TestActivityResetByOperator(t *testing.T) {
 	require.Len(t, answers, 3, "one more than the cap of attempts")
 	require.LessOrEqual(t, answers[2].Attempt, int32(2), "the server has begun to count anew")
 	require.Empty(t, answersTo(fault.KindResolve, in.ID, worker))
+}
+
+// Somebody has given a transfer a schedule, so that the server starts it again whenever it has ended. Each run meets the keys
+// of the first.
+func TestTransferOnSchedule(t *testing.T) {
+	t.Parallel()
+	w := harness.New(t, harness.Config{})
+	worker := w.StartFaultWorker(t, harness.FaultConfig{})
+	in := between(t, w, "rent")
+	workflowID := workflows.TransferWorkflowID(in.ID)
+	_, err := w.Temporal.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{
+		ID: workflowID, TaskQueue: workflows.TaskQueue, CronSchedule: "@every 1s",
+	}, workflows.TransferWorkflow, in)
+	require.NoError(t, err)
+	const runs = 3
+	for _, kind := range []fault.Kind{fault.KindWithdraw, fault.KindDeposit} {
+		firstMoved(t, awaitAnswers(t, runs, kind, in.ID, worker))
+	}
+	require.NoError(t, w.Temporal.TerminateWorkflow(t.Context(), workflowID, "", "the test has seen enough"))
+	require.Equal(t, arrived, w.Steps(t, in.ID))
+	require.Equal(t, []string{"2000", "-1000"}, movements(t, w, in.From))
+	require.Equal(t, []string{"1000"}, movements(t, w, in.To))
 }

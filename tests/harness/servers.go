@@ -143,11 +143,12 @@ type temporalServer struct {
 	client client.Client
 }
 
-// temporalSettings let a deleted workflow be gone after seconds, and not half a minute: it waits for the queues to say how
-// far they are.
 var temporalSettings = []string{
+	// A deleted workflow is gone after seconds, and not half a minute: it waits for the queues to say how far they are.
 	`history.transferProcessorUpdateAckInterval="200ms"`,
 	`history.visibilityProcessorUpdateAckInterval="200ms"`,
+	// The server has no workers of its own in each namespace, which would poll for as long as the tests run.
+	`worker.perNamespaceWorkerCount=0`,
 }
 
 var sharedTemporal = sync.OnceValues(func() (*temporalServer, error) { return startTemporal("") })

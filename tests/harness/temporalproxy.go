@@ -94,7 +94,7 @@ func (w *World) TemporalProxy(t testing.TB) *TemporalProxy {
 	return p
 }
 
-// Lose loses calls from now on.
+// Lose loses calls that come in from now on.
 func (p *TemporalProxy) Lose(l Loss) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -136,31 +136,26 @@ func (p *TemporalProxy) AwaitLost(t testing.TB, method string, what Lost) {
 	})
 }
 
-// AwaitCalls waits until a method has been called a number of times, and returns those calls.
-func (p *TemporalProxy) AwaitCalls(t testing.TB, method string, atLeast int) []ProxiedCall {
-	t.Helper()
-	var calls []ProxiedCall
-	Eventually(t, fmt.Sprintf("%d calls of %s", atLeast, method), func() bool {
-		calls = p.Calls(method)
-		return len(calls) >= atLeast
-	})
-	return calls
-}
-
-// loses says whether this part of a call is to be lost, and without a word.
-func (p *TemporalProxy) loses(method string, what Lost) (lost, silent bool) {
+// fate decides what is to be lost of a call that has just come in.
+func (p *TemporalProxy) fate(method string) (what Lost, silent bool) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.cut {
-		return true, true
+		return LostRequest, true
 	}
 	for _, rule := range p.rules {
-		if rule.Method == method && rule.Lost == what && (rule.Always || rule.struck < max(rule.Times, 1)) {
+		if rule.Method == method && (rule.Always || rule.struck < max(rule.Times, 1)) {
 			rule.struck++
-			return true, rule.Silent
+			return rule.Lost, rule.Silent
 		}
 	}
-	return false, false
+	return LostNothing, false
+}
+
+func (p *TemporalProxy) isCut() bool {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.cut
 }
 
 func (p *TemporalProxy) note(call ProxiedCall) {
@@ -178,7 +173,8 @@ func (p *TemporalProxy) pass(_ any, stream grpc.ServerStream) error {
 	if err := stream.RecvMsg(&request); err != nil {
 		return err
 	}
-	if lost, silent := p.loses(call.Method, LostRequest); lost {
+	what, silent := p.fate(call.Method)
+	if what == LostRequest {
 		call.Lost = LostRequest
 		p.note(call)
 		return broken(ctx, silent)
@@ -188,12 +184,12 @@ func (p *TemporalProxy) pass(_ any, stream grpc.ServerStream) error {
 	err := p.upstream.Invoke(upstream, fullMethod, &request, &reply, grpc.ForceCodecV2(rawCodec{}))
 	cancel()
 	call.Code = status.Code(err)
-	lost, silent := p.loses(call.Method, LostReply)
-	if lost {
-		call.Lost = LostReply
+	if p.isCut() {
+		what, silent = LostReply, true
 	}
+	call.Lost = what
 	p.note(call)
-	if lost {
+	if what == LostReply {
 		return broken(ctx, silent)
 	}
 	if err != nil {

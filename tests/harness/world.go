@@ -65,14 +65,15 @@ func New(t testing.TB, c Config) *World {
 	if c.Ledgers == nil {
 		c.Ledgers = []string{"us", "eu"}
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), patience)
-	defer cancel()
 	number := worlds.Add(1)
 	w := &World{
 		Ledgers: slices.Clone(c.Ledgers), Namespace: strings.ReplaceAll(fmt.Sprintf("%s_%d", runName(), number), "_", "-"), config: c,
 		names: make(map[string]string), pools: make(map[string]*pgxpool.Pool), opened: make(map[string]bool),
 	}
 	w.startServers(t)
+	// Only now: the first world has to wait for the programs to be built.
+	ctx, cancel := context.WithTimeout(t.Context(), patience)
+	defer cancel()
 	for _, ledger := range w.Ledgers {
 		name := fmt.Sprintf("%s_%d_%s", runName(), number, ledger)
 		w.names[ledger] = name

@@ -27,9 +27,6 @@ func (r *record) call(c checker.Call) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.calls = append(r.calls, c)
-	if debugLog != nil {
-		debugLog(c)
-	}
 }
 
 // struck counts a fault that has struck.
@@ -73,8 +70,3 @@ func (r *record) died(how string) {
 func requestOf(in workflows.TransferInput) checker.Request {
 	return checker.Request{ID: in.ID, From: in.From, To: in.To, Amount: in.Amount, Asset: in.Asset}
 }
-
-var debugLog func(checker.Call)
-
-// DebugLog is for development.
-func DebugLog(f func(checker.Call)) { debugLog = f }

@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os/exec"
 	"runtime"
+	"strings"
 	"sync"
 	"time"
 
@@ -31,9 +32,11 @@ func (r *round) carryOut(ctx context.Context, e *errand) {
 	if pause(ctx, e.delay) != nil {
 		return
 	}
-	if e.kind == kindPoison {
+	if e.kind == KindPoison {
 		r.record.struck(FaultPoison)
-		r.record.trouble(e.request.ID, "poison")
+	}
+	if touches(e.request, cursed) || touches(e.request, flaky) {
+		r.record.trouble(e.request.ID, "the database chokes on it")
 	}
 	if e.prompt {
 		r.record.mustBePrompt(e.request.ID, r.config.Prompt)
@@ -65,6 +68,11 @@ func (r *round) carryOut(ctx context.Context, e *errand) {
 		r.record.struck(FaultOther)
 		r.insist(ctx, pick(random, r.world.clients), random, *e.other, false)
 	}
+}
+
+// touches says whether a transfer takes from an account of a name, or gives to it.
+func touches(in workflows.TransferInput, name string) bool {
+	return strings.HasSuffix(in.From, "/"+name) || strings.HasSuffix(in.To, "/"+name)
 }
 
 // insist makes a call again and again until it is told an end.

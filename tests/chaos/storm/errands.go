@@ -12,7 +12,7 @@ import (
 // errand is one transfer that clients carry out, and what is done to it meanwhile.
 type errand struct {
 	request workflows.TransferInput
-	kind    kind
+	kind    Kind
 	// delay is before it is sent.
 	delay time.Duration
 	// copies is how many clients send it at once.
@@ -33,32 +33,32 @@ type errand struct {
 	prompt bool
 }
 
-// kind is what is special about a transfer.
-type kind string
+// Kind is what is special about a transfer.
+type Kind string
 
 // The kinds.
 const (
-	kindFund    kind = "fund"
-	kindWithin  kind = "within"
-	kindBetween kind = "between"
-	kindHot     kind = "hot"
-	kindPoor    kind = "poor"
-	kindRefill  kind = "refill"
-	kindCredit  kind = "credit"
-	kindCapped  kind = "capped"
-	kindTight   kind = "tight"
-	kindClosed  kind = "closed"
-	kindFrozen  kind = "frozen"
-	kindLimits  kind = "limits"
-	kindPoison  kind = "poison"
-	kindFlaky   kind = "flaky"
-	kindCoins   kind = "coins"
-	kindLate    kind = "late"
+	KindFund    Kind = "fund"
+	KindWithin  Kind = "within"
+	KindBetween Kind = "between"
+	KindHot     Kind = "hot"
+	KindPoor    Kind = "poor"
+	KindRefill  Kind = "refill"
+	KindCredit  Kind = "credit"
+	KindCapped  Kind = "capped"
+	KindTight   Kind = "tight"
+	KindClosed  Kind = "closed"
+	KindFrozen  Kind = "frozen"
+	KindLimits  Kind = "limits"
+	KindPoison  Kind = "poison"
+	KindFlaky   Kind = "flaky"
+	KindCoins   Kind = "coins"
+	KindLate    Kind = "late"
 )
 
 // Mix is how often each kind of transfer is drawn, and in percent, what is done to transfers.
 type Mix struct {
-	Kinds map[kind]int
+	Kinds map[Kind]int
 
 	Twice, Other, Program, Forget int
 	Cancel, Terminate, Reset      int
@@ -67,9 +67,9 @@ type Mix struct {
 // FullMix has everything.
 func FullMix() Mix {
 	return Mix{
-		Kinds: map[kind]int{
-			kindWithin: 24, kindBetween: 34, kindHot: 8, kindPoor: 9, kindRefill: 4, kindCredit: 3, kindCapped: 3, kindTight: 2,
-			kindClosed: 4, kindFrozen: 3, kindLimits: 3, kindPoison: 3, kindFlaky: 4, kindCoins: 4, kindLate: 3,
+		Kinds: map[Kind]int{
+			KindWithin: 24, KindBetween: 34, KindHot: 8, KindPoor: 9, KindRefill: 4, KindCredit: 3, KindCapped: 3, KindTight: 2,
+			KindClosed: 4, KindFrozen: 3, KindLimits: 3, KindPoison: 3, KindFlaky: 4, KindCoins: 4, KindLate: 3,
 		},
 		Twice: 10, Other: 6, Program: 3, Forget: 3, Cancel: 7, Terminate: 6, Reset: 5,
 	}
@@ -84,19 +84,25 @@ type drawing struct {
 	count   int
 }
 
-func (d *drawing) id(k kind) string {
+func (d *drawing) id(k Kind) string {
 	d.count++
 	return fmt.Sprintf("%s-%d-%s", d.prefix, d.count, k)
 }
 
-// funding is one transfer for each account that begins with money.
-func (d *drawing) funding() []*errand {
+// funding is one transfer for each account that begins with money and takes part in the storm.
+func (d *drawing) funding(storm []*errand) []*errand {
+	touched := make(map[string]bool)
+	for _, e := range storm {
+		for ; e != nil; e = e.follow {
+			touched[e.request.From], touched[e.request.To] = true, true
+		}
+	}
 	var list []*errand
 	for _, ledger := range d.ledgers {
 		for _, a := range accountsOf() {
-			if a.funds != "" {
-				list = append(list, &errand{kind: kindFund, copies: 1, request: workflows.TransferInput{
-					ID: d.id(kindFund), From: ledger + "/" + a.source, To: ledger + "/" + a.name, Amount: a.funds, Asset: a.asset,
+			if a.funds != "" && touched[ledger+"/"+a.name] {
+				list = append(list, &errand{kind: KindFund, copies: 1, request: workflows.TransferInput{
+					ID: d.id(KindFund), From: ledger + "/" + a.source, To: ledger + "/" + a.name, Amount: a.funds, Asset: a.asset,
 				}})
 			}
 		}
@@ -106,13 +112,13 @@ func (d *drawing) funding() []*errand {
 
 // storm is n transfers of all kinds, with what is done to them.
 func (d *drawing) storm(n int) []*errand {
-	var kinds []weighted[kind]
-	for _, k := range []kind{
-		kindWithin, kindBetween, kindHot, kindPoor, kindRefill, kindCredit, kindCapped, kindTight, kindClosed, kindFrozen, kindLimits,
-		kindPoison, kindFlaky, kindCoins, kindLate,
+	var kinds []weighted[Kind]
+	for _, k := range []Kind{
+		KindWithin, KindBetween, KindHot, KindPoor, KindRefill, KindCredit, KindCapped, KindTight, KindClosed, KindFrozen, KindLimits,
+		KindPoison, KindFlaky, KindCoins, KindLate,
 	} {
 		if weight := d.mix.Kinds[k]; weight > 0 {
-			kinds = append(kinds, weighted[kind]{k, weight})
+			kinds = append(kinds, weighted[Kind]{k, weight})
 		}
 	}
 	list := make([]*errand, 0, n)
@@ -125,9 +131,9 @@ func (d *drawing) storm(n int) []*errand {
 }
 
 // draw is a transfer of a kind.
-func (d *drawing) draw(k kind) *errand {
+func (d *drawing) draw(k Kind) *errand {
 	here, there := d.twoLedgers()
-	if k == kindWithin || k != kindBetween && d.random.IntN(2) == 0 {
+	if k == KindWithin || k != KindBetween && d.random.IntN(2) == 0 {
 		there = here
 	}
 	e := &errand{kind: k, copies: 1, delay: between(d.random, 0, 20*time.Millisecond)}
@@ -139,34 +145,34 @@ func (d *drawing) draw(k kind) *errand {
 	}
 	r.From, r.To = here+"/"+plainOf(from), there+"/"+plainOf(to)
 	switch k {
-	case kindHot:
+	case KindHot:
 		d.either(r, here+"/"+hot, there+"/"+hot)
-	case kindPoor:
+	case KindPoor:
 		r.From, r.Amount = here+"/"+poor, d.amount(300, 1500)
-	case kindRefill:
+	case KindRefill:
 		r.To, r.Amount = there+"/"+poor, d.amount(300, 1500)
-	case kindCredit:
+	case KindCredit:
 		d.either(r, here+"/"+credit, there+"/"+credit)
-	case kindCapped:
+	case KindCapped:
 		d.either(r, here+"/"+capped, there+"/"+capped)
-	case kindTight:
+	case KindTight:
 		d.drawTight(e)
-	case kindClosed:
+	case KindClosed:
 		r.To = there + "/" + closed
-	case kindFrozen:
+	case KindFrozen:
 		d.either(r, here+"/"+frozen, there+"/"+frozen)
-	case kindLimits:
+	case KindLimits:
 		d.either(r, here+"/"+limits, there+"/"+limits)
-	case kindPoison:
+	case KindPoison:
 		d.either(r, here+"/"+cursed, there+"/"+cursed)
-	case kindFlaky:
+	case KindFlaky:
 		d.either(r, here+"/"+flaky, there+"/"+flaky)
-	case kindCoins:
+	case KindCoins:
 		r.Asset, r.Amount = coin, fmt.Sprintf("%d.%018d", d.random.Uint64N(1e9), d.random.Uint64N(1e18))
 		r.From, r.To = here+"/"+coins+"0", there+"/"+coins+"1"
-	case kindLate:
+	case KindLate:
 		r.To = there + "/" + lateOf(d.random.IntN(lates))
-	case kindFund, kindWithin, kindBetween:
+	case KindFund, KindWithin, KindBetween:
 	}
 	if d.random.IntN(4) == 0 {
 		r.Memo, r.Metadata = "chaos ☂", map[string]string{"kind": string(k)}
@@ -179,9 +185,9 @@ func (d *drawing) draw(k kind) *errand {
 func (d *drawing) drawTight(e *errand) {
 	here, there := d.twoLedgers()
 	e.request.From, e.request.To = here+"/"+tight, there+"/"+pick(d.random, []string{closed, cursed})
-	fill := &errand{kind: kindTight, copies: 1, delay: between(d.random, 20*time.Millisecond, 200*time.Millisecond)}
+	fill := &errand{kind: KindTight, copies: 1, delay: between(d.random, 20*time.Millisecond, 200*time.Millisecond)}
 	fill.request = workflows.TransferInput{
-		ID: d.id(kindTight), From: here + "/" + world, To: here + "/" + tight, Amount: e.request.Amount, Asset: dollar,
+		ID: d.id(KindTight), From: here + "/" + world, To: here + "/" + tight, Amount: e.request.Amount, Asset: dollar,
 	}
 	e.follow = fill
 }
@@ -253,16 +259,16 @@ func (d *drawing) otherAmount(amount string) string {
 func (d *drawing) witnesses(n int) []*errand {
 	var list []*errand
 	for i := range n {
-		k := kindWithin
+		k := KindWithin
 		if i%2 == 1 {
-			k = kindBetween
+			k = KindBetween
 		}
 		e := d.draw(k)
 		e.prompt, e.delay = true, 0
 		list = append(list, e)
 	}
 	for range n / 2 {
-		e := d.draw(kindPoison)
+		e := d.draw(KindPoison)
 		here, there := d.twoLedgers()
 		e.request.From, e.request.To = here+"/"+plainOf(0), there+"/"+cursed
 		list = append(list, e)

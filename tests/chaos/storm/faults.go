@@ -51,6 +51,17 @@ const (
 	FaultParked     = "parked" // it waited for a person, who was there
 )
 
+// AllFaults are the faults that a long run must have seen: one that never strikes proves nothing.
+func AllFaults() []string {
+	return []string{
+		FaultKillWorker, FaultStopWorker, FaultFreezeWorker, FaultCutPostgres, FaultSwallowPostgres, FaultSlowPostgres, FaultCutTemporal,
+		FaultSwallowTemporal, FaultSlowTemporal, FaultCutClient, FaultKillPostgres, FaultKillTemporal, FaultEndSessions, FaultLockRow,
+		FaultKillBefore, FaultKillAfter, FaultKillBetween, FaultFreezeBefore, FaultFreezeAfter, FaultLateWrite, FaultTimeoutAfter,
+		FaultDropAnswer, FaultFailWrite,
+		FaultCancel, FaultTerminate, FaultReset, FaultForget, FaultKillClient, FaultSendTwice, FaultOther, FaultPoison, FaultParked,
+	}
+}
+
 // strike is a fault at a moment of the storm: when a number of transfers have been sent.
 type strike struct {
 	fault  string

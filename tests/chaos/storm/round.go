@@ -35,8 +35,13 @@ type RoundConfig struct {
 	Options func(*workflows.Options)
 	// Shifts is how often accounts are opened, frozen and given other limits.
 	Shifts int
+	// Witnesses is how many transfers are sent when calm has come, to which nothing is done, beside half as many that are
+	// poison.
+	Witnesses int
 	// Repeats is how many transfers are sent once more when everything has settled.
 	Repeats int
+	// Linger is how long the storm goes on after the last transfer was sent, at most: it ends with the last transfer.
+	Linger time.Duration
 	// Settle bounds how long everything may take to settle once calm has come, and Prompt how long one transfer may take
 	// to which nothing is done.
 	Settle, Prompt time.Duration
@@ -45,8 +50,8 @@ type RoundConfig struct {
 // DefaultRound is a round with everything.
 func DefaultRound(seed uint64) RoundConfig {
 	return RoundConfig{
-		Seed: seed, Transfers: 200, Mix: FullMix(), Strikes: AllStrikes(12), Points: AllPoints, Shifts: 14, Repeats: 25,
-		Settle: 90 * time.Second, Prompt: 20 * time.Second,
+		Seed: seed, Transfers: 200, Mix: FullMix(), Strikes: AllStrikes(12), Points: AllPoints, Shifts: 14, Witnesses: 6, Repeats: 25,
+		Linger: 500 * time.Millisecond, Settle: 90 * time.Second, Prompt: 20 * time.Second,
 	}
 }
 
@@ -72,7 +77,6 @@ const (
 const (
 	// errandsAtOnce is how many transfers are under way at once.
 	errandsAtOnce = 16
-	witnesses     = 6
 	timeoutForget = 10 * time.Second
 	// timeoutPrepare bounds what comes before the storm, and what comes after the calm.
 	timeoutPrepare = 2 * time.Minute
@@ -165,25 +169,27 @@ func (r *round) run(ctx context.Context) (*Outcome, error) {
 	errandsCtx, cancelErrands := context.WithCancel(ctx)
 	defer cancelErrands()
 	errands := newErrands(errandsAtOnce)
-	for _, e := range draw.funding() {
+	storm := draw.storm(r.config.Transfers)
+	for _, e := range draw.funding(storm) {
 		errands.send(func() { r.carryOut(errandsCtx, e) })
 	}
 	errands.wait(ctx, r.config.Settle)
 	var attack sync.WaitGroup
 	attack.Go(func() { r.attack(ctx) })
 	attack.Go(func() { r.shift(errandsCtx) })
-	for _, e := range draw.storm(r.config.Transfers) {
+	for _, e := range storm {
 		errands.send(func() { r.carryOut(errandsCtx, e) })
 		r.sent.Add(1)
 	}
 	attack.Wait()
+	errands.wait(ctx, r.config.Linger)
 	outcome.Stormed = time.Since(begun)
 
 	begun = time.Now()
 	if err := r.calm(ctx); err != nil {
 		return nil, err
 	}
-	for _, e := range draw.witnesses(witnesses) {
+	for _, e := range draw.witnesses(r.config.Witnesses) {
 		errands.send(func() { r.carryOut(errandsCtx, e) })
 	}
 	limit := r.config.Settle
@@ -284,7 +290,7 @@ func (r *round) liftCeiling(ctx context.Context, account string) error {
 func (r *round) calm(ctx context.Context) error {
 	r.phase.Store(phaseCalm)
 	for _, s := range r.world.slots {
-		if s.number > 0 && r.config.Points != nil || s.number >= calmWorkers {
+		if s.isArmed() || s.number >= calmWorkers {
 			s.kill()
 		}
 	}

@@ -30,6 +30,11 @@ func (t *Tally) Add(o *Outcome, violations int) {
 	}
 }
 
+// Missing are the faults that have never struck.
+func (t *Tally) Missing() []string {
+	return slices.DeleteFunc(AllFaults(), func(name string) bool { return t.Faults[name] > 0 })
+}
+
 // String is a round in one line.
 func (o *Outcome) String() string {
 	faults := 0

@@ -24,6 +24,7 @@ type slot struct {
 	mu       sync.Mutex
 	worker   *process.Worker // nil while there is none
 	stopping bool            // it was told to stop in order
+	armed    bool            // it has faults that it does to itself
 	// fault is held by the fault that strikes the process: one at a time.
 	fault sync.Mutex
 }
@@ -55,6 +56,12 @@ func (s *slot) close() {
 	for _, l := range s.ledgers {
 		l.close()
 	}
+}
+
+func (s *slot) isArmed() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.armed
 }
 
 func (s *slot) current() *process.Worker {
@@ -118,8 +125,7 @@ func (r *round) keep(s *slot) error {
 	}
 }
 
-// faultsFor draws the faults that a slot's next worker does to itself. The first slot's does none. It returns false when no
-// worker is needed.
+// faultsFor draws the faults that a slot's next worker does to itself. It returns false when no worker is needed.
 func (r *round) faultsFor(s *slot, random *rand.Rand) (faults []fault.Fault, needed bool) {
 	switch r.phase.Load() {
 	case phaseOver:
@@ -127,7 +133,7 @@ func (r *round) faultsFor(s *slot, random *rand.Rand) (faults []fault.Fault, nee
 	case phaseCalm:
 		return nil, s.number < calmWorkers
 	}
-	if s.number == 0 || r.config.Points == nil {
+	if r.config.Points == nil {
 		return nil, true
 	}
 	return r.config.Points(random, s.number), true
@@ -135,20 +141,24 @@ func (r *round) faultsFor(s *slot, random *rand.Rand) (faults []fault.Fault, nee
 
 // startWorker starts a worker, and returns at once.
 func (r *round) startWorker(s *slot, random *rand.Rand, faults []fault.Fault, log *tail) (*process.Worker, error) {
-	list := make([]string, len(r.ledgers))
+	list, owners := make([]string, len(r.ledgers)), make([]string, len(r.ledgers))
 	for i, ledger := range r.ledgers {
 		dsn, err := r.world.through(s.ledgers[ledger], r.databases[ledger])
 		if err != nil {
 			return nil, err
 		}
 		list[i] = ledger + "=" + strings.ReplaceAll(dsn, ",", "%2C")
+		owners[i] = ledger + "=" + r.world.servers.postgres.URL(r.databases[ledger])
 	}
 	env := append(basicEnv(), "TEMPORAL_ADDRESS="+s.temporal.address(), "TEMPORAL_NAMESPACE="+r.world.namespace,
 		"LEDGERS="+strings.Join(list, ","), fmt.Sprint("PAYONCE_POOL_SIZE=", poolSize), "PAYONCE_LOG_LEVEL=warn")
+	if plant := r.world.config.Plant; plant != "" {
+		env = append(env, EnvPlant+"="+plant, EnvPlantLedgers+"="+strings.Join(owners, ","))
+	}
 	var worker *process.Worker
 	started := make(chan struct{})
 	worker, err := process.Start(process.Config{
-		Binary: r.world.config.Worker, Env: append(env, r.world.config.WorkerEnv...), Faults: faults, Options: r.options,
+		Binary: r.world.config.Worker, Env: env, Faults: faults, Options: r.options,
 		Sticky: random.IntN(5) == 0, Log: log,
 		OnEvent: func(e fault.Event) {
 			<-started
@@ -159,7 +169,7 @@ func (r *round) startWorker(s *slot, random *rand.Rand, faults []fault.Fault, lo
 		return nil, err
 	}
 	s.mu.Lock()
-	s.worker = worker
+	s.worker, s.armed = worker, len(faults) > 0
 	s.mu.Unlock()
 	close(started)
 	if r.phase.Load() == phaseOver {
@@ -242,8 +252,16 @@ func pointFault(e fault.Event) string {
 // Points draws the faults that a worker does to itself.
 type Points func(random *rand.Rand, slot int) []fault.Fault
 
-// AllPoints draws one fault that stops the worker and two that don't.
-func AllPoints(random *rand.Rand, _ int) []fault.Fault {
+// OnlyPoints are some faults, which every worker does to itself.
+func OnlyPoints(faults ...fault.Fault) Points {
+	return func(*rand.Rand, int) []fault.Fault { return faults }
+}
+
+// AllPoints draws one fault that stops the worker and two that don't. The first worker does none to itself.
+func AllPoints(random *rand.Rand, slot int) []fault.Fault {
+	if slot == 0 {
+		return nil
+	}
 	kinds := []weighted[fault.Kind]{
 		{fault.KindPost, 6}, {fault.KindWithdraw, 6}, {fault.KindDeposit, 8}, {fault.KindRefund, 2}, {fault.KindResolve, 1},
 	}

@@ -28,8 +28,8 @@ type Config struct {
 	Namespace string
 	// Worker and Starter are the paths of the programs. Without Starter, no clients are processes.
 	Worker, Starter string
-	// WorkerEnv are further settings of the workers, NAME=value.
-	WorkerEnv []string
+	// Plant is the fault that is planted in the workers' books; "" when Worker is not the program for that.
+	Plant string
 	// Workers is how many workers there are.
 	Workers int
 }

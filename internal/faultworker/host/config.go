@@ -1,4 +1,4 @@
-package main
+package host
 
 import (
 	"context"
@@ -22,6 +22,7 @@ import (
 
 // config is a fault worker to run.
 type config struct {
+	program        Program
 	settings       serve.Settings
 	log            *slog.Logger
 	faults         []fault.Fault
@@ -84,8 +85,11 @@ func (c *config) serve(ctx context.Context, stdout io.Writer) error {
 		register = func(registry worker.Registry) { naive.Register(registry, store) }
 	}
 	return serve.Run(ctx, serve.Config{
-		Settings: c.settings, Log: c.log, Version: version, Register: register,
-		WrapLedger: func(_ string, books activities.Ledger) activities.Ledger {
+		Settings: c.settings, Log: c.log, Version: c.program.Version, Register: register,
+		WrapLedger: func(name string, books activities.Ledger) activities.Ledger {
+			if c.program.WrapLedger != nil {
+				books = c.program.WrapLedger(name, books)
+			}
 			return &faultyLedger{Ledger: books, plan: plan}
 		},
 	})

@@ -1,0 +1,34 @@
+package host
+
+import (
+	"context"
+	"io"
+
+	"payonce/activities"
+)
+
+// Program is a fault worker.
+type Program struct {
+	Version string
+	// WrapLedger puts something between the faults and a ledger; nil for nothing.
+	WrapLedger func(name string, books activities.Ledger) activities.Ledger
+}
+
+// Run is the program. It ends when ctx does, after the worker has finished what it holds.
+func (p Program) Run(ctx context.Context, args []string, stdin io.Reader, stdout, stderr io.Writer) error {
+	c, err := readConfig(args, stderr)
+	if c == nil {
+		return err // nil after --help
+	}
+	c.program = p
+	if c.untilInputEnds {
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithCancel(ctx)
+		defer cancel()
+		go func() {
+			_, _ = io.Copy(io.Discard, stdin)
+			cancel()
+		}()
+	}
+	return c.serve(ctx, stdout)
+}

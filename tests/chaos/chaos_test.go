@@ -1,0 +1,44 @@
+package main
+
+import (
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"payonce/tests/chaos/checker"
+	"payonce/tests/chaos/storm"
+)
+
+// A short run of what `make chaos` does, with fixed seeds. The servers are its own, because it kills them.
+func TestChaos(t *testing.T) {
+	t.Parallel()
+	bin, err := programs()
+	require.NoError(t, err)
+	servers, err := storm.StartServers(t.Context(), storm.ServersConfig{Dir: t.TempDir()})
+	require.NoError(t, err)
+	t.Cleanup(func() { require.NoError(t, servers.Close()) })
+	world, err := storm.NewWorld(t.Context(), storm.Config{
+		Servers: servers, Worker: filepath.Join(bin, "faultworker"), Starter: filepath.Join(bin, "starter"), Workers: 3,
+	})
+	require.NoError(t, err)
+	t.Cleanup(world.Close)
+
+	tally := storm.NewTally(1)
+	for _, seed := range []uint64{1, 2} {
+		config := storm.DefaultRound(seed)
+		config.Transfers, config.Strikes = 80, storm.AllStrikes(7)
+		begun := time.Now()
+		outcome, err := world.Round(t.Context(), config)
+		require.NoError(t, err)
+		violations := checker.Check(&outcome.Evidence)
+		tally.Add(outcome, len(violations))
+		t.Logf("seed %d: %s, %s", seed, outcome, time.Since(begun).Round(100*time.Millisecond))
+		if len(violations) > 0 {
+			_, story := checker.Smallest(&outcome.Evidence, violations)
+			require.Empty(t, violations, "seed %d\n%s", seed, story)
+		}
+	}
+	require.GreaterOrEqual(t, len(tally.Faults), 20, "faults of many kinds have struck: %v", tally.Faults)
+}

@@ -1,0 +1,68 @@
+// Planted is a fault worker whose books do one thing wrong, which PAYONCE_PLANT names: what the checker must find is planted
+// here, to prove that it does. It is as careful as the real books in everything else.
+//
+// The faults are those that are made in earnest: a key that is recorded before or after the effect, one that names an
+// attempt, an outcome that is guessed. Some need what the worker's role may not do, and use the owner's.
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"payonce/activities"
+	"payonce/internal/faultworker/host"
+	"payonce/tests/chaos/storm"
+)
+
+func main() {
+	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
+	err := run(ctx)
+	stop()
+	if err != nil {
+		_, _ = fmt.Fprintf(os.Stderr, "planted: %v\n", err)
+		os.Exit(1)
+	}
+}
+
+func run(ctx context.Context) error {
+	plant, ok := plants[os.Getenv(storm.EnvPlant)]
+	if !ok {
+		return fmt.Errorf("%s: there is no plant %q", storm.EnvPlant, os.Getenv(storm.EnvPlant))
+	}
+	owners, err := openOwners(ctx, os.Getenv(storm.EnvPlantLedgers))
+	if err != nil {
+		return err
+	}
+	program := host.Program{Version: "planted", WrapLedger: func(name string, real activities.Ledger) activities.Ledger {
+		return &books{Ledger: real, plant: plant, owner: owners[name], cached: make(map[string]string)}
+	}}
+	return program.Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+}
+
+// openOwners prepares connections to the ledgers' databases as their owner, behind their walls: without triggers.
+func openOwners(ctx context.Context, ledgers string) (map[string]*pgxpool.Pool, error) {
+	owners := make(map[string]*pgxpool.Pool)
+	for entry := range strings.SplitSeq(ledgers, ",") {
+		name, url, _ := strings.Cut(entry, "=")
+		config, err := pgxpool.ParseConfig(url)
+		if err != nil {
+			return nil, errors.New(storm.EnvPlantLedgers + " can't be read")
+		}
+		config.AfterConnect = func(ctx context.Context, conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, `set session_replication_role = replica`)
+			return err
+		}
+		if owners[name], err = pgxpool.NewWithConfig(ctx, config); err != nil {
+			return nil, err
+		}
+	}
+	return owners, nil
+}

@@ -1,0 +1,154 @@
+package main
+
+import (
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/stretchr/testify/require"
+
+	"payonce/internal/faultworker/fault"
+	"payonce/tests/chaos/checker"
+	"payonce/tests/chaos/storm"
+	"payonce/workflows"
+)
+
+// schedule is what is done in the rounds of one test.
+type schedule struct {
+	transfers int
+	mix       storm.Mix
+	strikes   storm.Strikes
+	points    storm.Points
+	options   func(*workflows.Options)
+	repeats   int
+}
+
+func point(text string) fault.Fault {
+	f, err := fault.Parse(text)
+	if err != nil {
+		panic(err)
+	}
+	return f
+}
+
+var (
+	bothWays  = map[storm.Kind]int{storm.KindWithin: 1, storm.KindBetween: 1}
+	betweens  = map[storm.Kind]int{storm.KindBetween: 1}
+	contended = map[storm.Kind]int{storm.KindPoor: 3, storm.KindRefill: 1, storm.KindHot: 1}
+)
+
+// killed: workers are killed at any moment.
+var killed = schedule{transfers: 50, mix: storm.Mix{Kinds: bothWays}, strikes: storm.OnlyStrikes(5, storm.FaultKillWorker)}
+
+// answersLost: the first answers of each worker are lost after COMMIT.
+var answersLost = schedule{
+	transfers: 20, mix: storm.Mix{Kinds: bothWays},
+	points: storm.OnlyPoints(point("post/after=drop:3"), point("withdraw/after=drop:3"), point("deposit/after=drop:3")),
+}
+
+// depositsLost: no deposit is ever answered.
+var depositsLost = schedule{transfers: 10, mix: storm.Mix{Kinds: betweens}, points: storm.OnlyPoints(point("deposit/after=drop:always"))}
+
+// late: deposits are written after they were given up.
+var late = schedule{
+	transfers: 8, mix: storm.Mix{Kinds: betweens}, points: storm.OnlyPoints(point("deposit/before=block:8")),
+	options: func(o *workflows.Options) {
+		o.Fast.AttemptsMax, o.Forward.AttemptsMax, o.Forward.TimeoutStartToClose = 0, 1, 700*time.Millisecond
+	},
+}
+
+// again: workflows are terminated and reset.
+var again = schedule{transfers: 25, mix: storm.Mix{Kinds: bothWays, Terminate: 40, Reset: 60}}
+
+// plain: nothing is done to anything, and everything is asked twice.
+var plain = schedule{transfers: 40, mix: storm.Mix{Kinds: contended}, repeats: 40}
+
+// flaky: the database fails every second time.
+var flaky = schedule{transfers: 40, mix: storm.Mix{Kinds: map[storm.Kind]int{storm.KindFlaky: 1}}}
+
+// roundsMax is within how many rounds a planted fault must be reported.
+const roundsMax = 3
+
+// Each fault that is planted in the books must be reported, by the rule that is there for it. A checker that does not
+// report them would not report the product's own.
+func TestPlanted(t *testing.T) {
+	t.Parallel()
+	for _, row := range []struct {
+		plant    string
+		schedule schedule
+		rule     checker.Rule
+		says     string
+	}{
+		{storm.PlantKeyBefore, killed, checker.RuleBooks, "has applied, and has 0 entries instead of 2"},
+		{storm.PlantKeyAfter, killed, checker.RuleBooks, "which is not there"},
+		{storm.PlantNoKey, answersLost, checker.RuleOnce, "has applied 2 times"},
+		{storm.PlantRunKey, again, checker.RuleOnce, "has applied 2 times"},
+		{storm.PlantAttemptKey, answersLost, checker.RuleOnce, "has applied 2 times"},
+		{storm.PlantUnresolved, depositsLost, checker.RuleOnce, "both paid in and refunded"},
+		{storm.PlantLooksOnly, late, checker.RuleOnce, "both paid in and refunded"},
+		{storm.PlantRefusalForgotten, plain, checker.RuleTruth, "was told rejected, and the ledgers hold nothing"},
+		{storm.PlantLateApplied, late, checker.RuleOnce, "both paid in and refunded"},
+		{storm.PlantEntryLost, plain, checker.RuleBooks, "has 1 entries instead of 2"},
+		{storm.PlantEntryChanged, plain, checker.RuleBooks, "its entries say otherwise"},
+		{storm.PlantBalanceCached, flaky, checker.RuleBooks, "and its entries sum to"},
+	} {
+		t.Run(row.plant, func(t *testing.T) {
+			t.Parallel()
+			world := newWorld(t, "planted", row.plant)
+			for seed := range uint64(roundsMax) {
+				outcome, violations := row.schedule.round(t, world, seed+1)
+				for _, v := range violations {
+					if v.Rule == row.rule && strings.Contains(v.Detail, row.says) {
+						require.NotEmpty(t, checker.Story(&outcome.Evidence, v))
+						return
+					}
+				}
+				t.Logf("round %d: %s: not reported; what was: %v", seed+1, outcome, violations)
+			}
+			t.Errorf("not reported in %d rounds", roundsMax)
+		})
+	}
+}
+
+// The product stands the same schedules, so what TestPlanted finds is what was planted.
+func TestNothingPlanted(t *testing.T) {
+	t.Parallel()
+	for name, schedule := range map[string]schedule{
+		"killed": killed, "answers-lost": answersLost, "deposits-lost": depositsLost, "late": late, "again": again, "plain": plain, "flaky": flaky,
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			world := newWorld(t, "faultworker", "")
+			outcome, violations := schedule.round(t, world, 1)
+			require.Empty(t, violations, "%s", outcome)
+		})
+	}
+}
+
+func newWorld(t *testing.T, worker, plant string) *storm.World {
+	t.Helper()
+	bin, err := programs()
+	require.NoError(t, err)
+	servers, err := steadyServers()
+	require.NoError(t, err)
+	namespace := strings.ToLower(strings.NewReplacer("/", "-", "_", "-").Replace(t.Name()))
+	world, err := storm.NewWorld(t.Context(), storm.Config{
+		Servers: servers, Namespace: namespace, Worker: filepath.Join(bin, worker), Plant: plant, Workers: 2,
+	})
+	require.NoError(t, err)
+	t.Cleanup(world.Close)
+	return world
+}
+
+// round runs one round and checks it.
+func (s *schedule) round(t *testing.T, world *storm.World, seed uint64) (*storm.Outcome, []checker.Violation) {
+	t.Helper()
+	c := storm.DefaultRound(seed)
+	c.Transfers, c.Ledgers, c.Mix, c.Strikes, c.Points, c.Options = s.transfers, 2, s.mix, s.strikes, s.points, s.options
+	c.Shifts, c.Witnesses, c.Repeats, c.Linger = 0, 0, s.repeats, 20*time.Second
+	outcome, err := world.Round(t.Context(), c)
+	require.NoError(t, err)
+	t.Logf("seed %d: %s", seed, outcome)
+	return outcome, checker.Check(&outcome.Evidence)
+}

@@ -1,0 +1,24 @@
+package storm
+
+// Planted faults, by name: what the program in tests/chaos/planted can do wrong.
+const (
+	PlantNone             = "none"
+	PlantKeyBefore        = "key-before-effect"
+	PlantKeyAfter         = "key-after-effect"
+	PlantNoKey            = "no-key"
+	PlantRunKey           = "key-with-run-id"
+	PlantAttemptKey       = "key-with-attempt"
+	PlantUnresolved       = "refund-without-resolve"
+	PlantLooksOnly        = "resolve-does-not-seal"
+	PlantRefusalForgotten = "refusal-not-recorded"
+	PlantLateApplied      = "late-attempt-not-refused"
+	PlantEntryLost        = "entry-lost"
+	PlantEntryChanged     = "old-entry-changed"
+	PlantBalanceCached    = "balance-cached"
+)
+
+// The settings of a worker with a planted fault: its name, and the ledgers' databases as their owner.
+const (
+	EnvPlant        = "PAYONCE_PLANT"
+	EnvPlantLedgers = "PAYONCE_PLANT_LEDGERS"
+)
