@@ -62,6 +62,17 @@ test: build prepare ## every test, on real servers that it sets up; PKG=./ledger
 prepare:
 	$(GO) run ./internal/devstack/prepare
 
+# One seed a run: the same seed is the same schedule, as far as real processes allow.
+ROUNDS ?= 10
+SEED   ?= 0
+.PHONY: chaos
+chaos: build prepare ## random faults for ROUNDS rounds, then an audit; SEED=7 repeats a run
+	$(GO) run ./tests/chaos --rounds $(ROUNDS) --seed $(SEED) $(ARGS)
+
+.PHONY: model
+model: ## every interleaving of the transfer protocol, with spin; ATTEMPTS=3 RUNS=3 goes deeper
+	docs/protocol/check.sh
+
 .PHONY: lint
 lint: lint-mod lint-format lint-go lint-workflows ## everything that is checked without running the code
 

@@ -167,3 +167,27 @@ func TestDeadLetterValidate(t *testing.T) {
 		requireInvalid(t, field, d.Validate())
 	}
 }
+
+func FuzzParseAccountRef(f *testing.F) {
+	for _, seed := range []string{"alice", "eu/alice", "transit:eu", "eu/a:b@c+d-e", "/", "eu/", "a/b/c", "EU/a", "älice", "a\x00", "main/"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		ref, err := ledger.ParseAccountRef("from", s)
+		if err != nil {
+			var invalid *ledger.InvalidError
+			require.ErrorAs(t, err, &invalid)
+			require.Equal(t, "from", invalid.Field)
+			require.Less(t, len(err.Error()), 512, "a long input is not repeated")
+			return
+		}
+		// Written in full it is the same account, and nothing was trimmed or cut.
+		again, err := ledger.ParseAccountRef("from", ref.String())
+		require.NoError(t, err)
+		require.Equal(t, ref, again)
+		require.True(t, s == ref.String() || ledger.DefaultLedger+"/"+s == ref.String(), "%q is %q", s, ref)
+		require.NoError(t, ledger.CheckLedgerName("ledger", ref.Ledger))
+		require.NoError(t, ledger.CheckAccountName("account", ref.Name))
+		require.Equal(t, ledger.IsTransit(ref.Name), strings.HasPrefix(ref.Name, "transit:"))
+	})
+}

@@ -150,6 +150,9 @@ func (a Amount) Cmp(b Amount) int { return a.units.Cmp(&b.units) }
 // Neg is -a.
 func (a Amount) Neg() Amount {
 	var r Amount
+	if a.Sign() == 0 {
+		return r // apd would make a zero of it that is less than zero
+	}
 	r.units.Neg(&a.units)
 	return r
 }

@@ -199,3 +199,39 @@ func FuzzParseAmount(f *testing.F) {
 		require.Zero(t, amount.Cmp(again))
 	})
 }
+
+func FuzzParseSignedAmount(f *testing.F) {
+	for _, seed := range []string{"0", "-0", "-100.00", "--1", "-", "+1", " 1", "-.5", nines38} {
+		f.Add(seed, uint8(2))
+	}
+	f.Fuzz(func(t *testing.T, s string, scale uint8) {
+		asset := mustAsset(t, "X/"+big.NewInt(int64(scale%(ledger.AssetScaleMax+1))).String())
+		amount, err := ledger.ParseSignedAmount(s, asset)
+		if err != nil {
+			var invalid *ledger.InvalidError
+			require.ErrorAs(t, err, &invalid)
+			return
+		}
+		unsigned, err := ledger.ParseAmount(strings.TrimPrefix(s, "-"), asset)
+		require.NoError(t, err)
+		if strings.HasPrefix(s, "-") {
+			unsigned = unsigned.Neg()
+		}
+		require.Zero(t, unsigned.Cmp(amount))
+		again, err := ledger.ParseSignedAmount(amount.Format(asset), asset)
+		require.NoError(t, err)
+		require.Zero(t, amount.Cmp(again))
+	})
+}
+
+func FuzzParseUnits(f *testing.F) {
+	for _, seed := range []string{"0", "-0", "00", "-1", "1_000", "9223372036854775808", nines38, "-" + nines38, "1" + nines38, "１"} {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		amount, ok := ledger.ParseUnits(s)
+		if ok {
+			require.Equal(t, s, amount.String(), "a number has one spelling")
+		}
+	})
+}

@@ -7,57 +7,41 @@ import (
 
 	"github.com/stretchr/testify/require"
 
+	"payonce/internal/faultworker/fault"
+	"payonce/ledger"
 	"payonce/tests/harness"
 	"payonce/workflows"
 )
 
 // Case 21 (sdk-java#305): a transfer that is cancelled at any step cleans up, and the books close. What has not been
-// written is sealed, what has been is undone if it can't be finished, and what has arrived stays.
+// written is sealed, what has been is undone if it can't be finished, and what has arrived stays. The step that was under
+// way when the transfer was cancelled goes on later, and finds its key decided.
 func TestCancelledAtEachStep(t *testing.T) {
 	t.Parallel()
-	w := harness.New(t, harness.Config{})
-	sealedPost, sealedWithdraw := []string{"us post sealed cancelled"}, []string{"us withdraw sealed cancelled"}
 	sealedDeposit := []string{"us withdraw applied", "us refund applied", "eu deposit sealed cancelled"}
-	arrived := []string{"us withdraw applied", "eu deposit applied"}
-	rows := []struct {
+	for _, row := range []struct {
 		point string
 		state workflows.State
 		steps []string
 	}{
-		{"post/before", workflows.StateCancelled, sealedPost},
+		{"post/before", workflows.StateCancelled, []string{"us post sealed cancelled"}},
 		{"post/after", workflows.StateCompleted, []string{"us post applied"}},
-		{"withdraw/before", workflows.StateCancelled, sealedWithdraw},
+		{"withdraw/before", workflows.StateCancelled, []string{"us withdraw sealed cancelled"}},
 		{"withdraw/after", workflows.StateCancelled, sealedDeposit},
 		{"deposit/before", workflows.StateCancelled, sealedDeposit},
-		{"deposit/after", workflows.StateCompleted, arrived},
-		// Cancelled when it is on its way back already: it goes back.
-		{"refund/before", workflows.StateCompensated, compensated("account_unknown")},
-		{"refund/after", workflows.StateCompensated, compensated("account_unknown")},
-	}
-	var faults []string
-	id := func(point string) string { return strings.ReplaceAll(point, "/", "-") }
-	for _, row := range rows {
-		faults = append(faults, row.point+"=block;for=12s;transfer="+id(row.point))
-	}
-	worker := w.StartFaultWorker(t, harness.FaultConfig{Faults: faults, Options: func(o *workflows.Options) {
-		harness.Durable(o)
-		// The block is no failure.
-		o.Forward.TimeoutStartToClose, o.Settle.TimeoutStartToClose = time.Minute, time.Minute
-	}})
-	for _, row := range rows {
+		{"deposit/after", workflows.StateCompleted, []string{"us withdraw applied", "eu deposit applied"}},
+	} {
 		t.Run(row.point, func(t *testing.T) {
 			t.Parallel()
-			in := workflows.TransferInput{ID: id(row.point), From: w.Account(t, "us", "20.00"), Amount: "10", Asset: "USD"}
-			switch {
-			case strings.HasPrefix(row.point, "post"):
+			w := harness.New(t, harness.Config{})
+			frozen := w.StartFaultWorker(t, harness.FaultConfig{Options: patiently, Faults: []string{row.point + "=freeze;transfer=rent"}})
+			in := workflows.TransferInput{ID: "rent", From: w.Account(t, "us", "20.00"), To: w.Account(t, "eu", ""), Amount: "10", Asset: "USD"}
+			if strings.HasPrefix(row.point, "post") {
 				in.To = w.Account(t, "us", "")
-			case strings.HasPrefix(row.point, "refund"):
-				in.To = "eu/nobody"
-			default:
-				in.To = w.Account(t, "eu", "")
 			}
 			w.Start(t, in)
-			worker.AwaitStrike(t, row.point, in.ID)
+			frozen.AwaitStrike(t, row.point, in.ID)
+			w.StartFaultWorker(t, harness.FaultConfig{Options: patiently})
 			if row.point == "withdraw/before" {
 				cancel := w.TemporalCLI(t, "workflow", "cancel", "--workflow-id", workflows.TransferWorkflowID(in.ID))
 				require.Equal(t, 0, cancel.Code)
@@ -68,19 +52,48 @@ func TestCancelledAtEachStep(t *testing.T) {
 			result := w.AwaitEnd(t, in.ID)
 			require.Equal(t, row.state, result.State)
 			require.Equal(t, row.steps, w.Steps(t, in.ID))
-			exit := exitFailed
+			exit, balances := exitFailed, []string{"20.00", "0.00"}
 			if row.state == workflows.StateCompleted {
-				exit = exitDone
-				require.Equal(t, []string{"10.00", "10.00"}, w.Balances(t, in.From, in.To))
-			} else {
-				require.Equal(t, "20.00", w.Balance(t, in.From))
+				exit, balances = exitDone, []string{"10.00", "10.00"}
 			}
+			require.Equal(t, balances, w.Balances(t, in.From, in.To))
 			require.Equal(t, exit, w.CLITransfer(t, in).Code, "asked again")
 
-			// The step that was under way goes on after all: it finds its key decided.
-			worker.AwaitEvent(t, "the blocked step goes on", resumed(row.point, in.ID))
-			harness.Eventually(t, "it is answered", func() bool { return answers(worker, in.ID) >= len(row.steps) })
+			require.NoError(t, frozen.Thaw())
+			frozen.AwaitEvent(t, "the frozen step goes on", resumed(row.point, in.ID))
+			kind, _, _ := strings.Cut(row.point, "/")
+			late := frozen.AwaitAnswer(t, fault.Kind(kind), in.ID)
+			if strings.HasSuffix(row.point, "/before") {
+				require.Equal(t, ledger.OutcomeSealed, late.State)
+			}
 			require.Equal(t, row.steps, w.Steps(t, in.ID))
+			require.Equal(t, balances, w.Balances(t, in.From, in.To))
+		})
+	}
+}
+
+// patiently is harness.Durable for steps that are frozen, which is no failure of theirs.
+func patiently(o *workflows.Options) {
+	harness.Durable(o)
+	o.Forward.TimeoutStartToClose, o.Settle.TimeoutStartToClose = time.Hour, time.Hour
+}
+
+// Money that is on its way back already comes back, whoever cancels what.
+func TestCancelledOnItsWayBack(t *testing.T) {
+	t.Parallel()
+	for _, point := range []string{"refund/before", "refund/after"} {
+		t.Run(point, func(t *testing.T) {
+			t.Parallel()
+			w := harness.New(t, harness.Config{})
+			dying := w.StartFaultWorker(t, harness.FaultConfig{Options: harness.Durable, Faults: []string{point + "=kill;transfer=rent"}})
+			in := workflows.TransferInput{ID: "rent", From: w.Account(t, "us", "20.00"), To: "eu/nobody", Amount: "10", Asset: "USD"}
+			w.Start(t, in)
+			dying.AwaitKilled(t)
+			require.NoError(t, w.Transfers.Cancel(t.Context(), in.ID))
+			w.StartFaultWorker(t, harness.FaultConfig{Options: harness.Durable})
+			require.Equal(t, workflows.StateCompensated, w.AwaitEnd(t, in.ID).State)
+			require.Equal(t, compensated("account_unknown"), w.Steps(t, in.ID))
+			require.Equal(t, "20.00", w.Balance(t, in.From))
 		})
 	}
 }

@@ -152,7 +152,7 @@ func TestUsage(t *testing.T) {
 func TestTemporalIsNotReady(t *testing.T) {
 	t.Parallel()
 	w := harness.New(t, harness.Config{})
-	pay := append(harness.TransferArgs(workflows.TransferInput{ID: "x", From: "us/a", To: "us/b", Amount: "1", Asset: "USD"}), "--timeout", "2s")
+	pay := harness.TransferArgs(workflows.TransferInput{ID: "x", From: "us/a", To: "us/b", Amount: "1", Asset: "USD"})
 
 	bare := w.Namespace + "-bare"
 	_, err := w.Temporal.WorkflowService().RegisterNamespace(t.Context(), &workflowservice.RegisterNamespaceRequest{
@@ -164,7 +164,7 @@ func TestTemporalIsNotReady(t *testing.T) {
 	require.Contains(t, unprepared.Failure(t).Error, "temporal operator search-attribute create --name PayonceState --type Keyword")
 
 	require.Equal(t, exitUsage, w.CLI(t, append(pay, "--namespace", "nowhere")...).Code)
-	away := w.CLI(t, append(pay, "--address", "127.0.0.1:1")...)
+	away := w.CLI(t, append(pay, "--address", "127.0.0.1:1", "--timeout", "2s")...)
 	require.Equal(t, exitPending, away.Code)
 }
 

@@ -4,7 +4,6 @@ import (
 	"strings"
 
 	"payonce/internal/faultworker/fault"
-	"payonce/tests/harness"
 	"payonce/workflows"
 )
 
@@ -20,17 +19,6 @@ func struckBy(point string, action fault.Action) func(fault.Event) bool {
 	return func(e fault.Event) bool {
 		return e.Event == fault.EventFault && e.Point.String() == point && e.Action == action
 	}
-}
-
-// answers counts the ledgers' answers to writes of a transfer.
-func answers(worker *harness.FaultWorker, id string) int {
-	n := 0
-	for _, e := range worker.Events() {
-		if e.Event == fault.EventAnswer && isStepOf(e.Key, id) {
-			n++
-		}
-	}
-	return n
 }
 
 func isStepOf(key, id string) bool {

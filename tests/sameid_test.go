@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"slices"
 	"strings"
 	"sync"
 	"testing"
@@ -155,15 +156,14 @@ func TestDuplicateOfUnfinished(t *testing.T) {
 
 	duplicate := w.CLITransfer(t, in, "--timeout=500ms")
 	require.Equal(t, exitPending, duplicate.Code)
-	require.Equal(t, workflows.StateRunning, duplicate.Transfer(t).State)
-	status := w.CLI(t, "status", in.ID)
-	require.Equal(t, exitPending, status.Code)
-	got := status.Transfer(t)
-	require.Equal(t, workflows.StateRunning, got.State)
-	require.Equal(t, workflows.StepDeposit, got.Step)
-	require.Equal(t, []string{"us withdraw applied"}, reported(got.Steps))
-	harness.Eventually(t, "it says why it does not get on", func() bool {
-		return strings.Contains(w.CLI(t, "status", in.ID).Stdout, "does a worker hold the ledger eu?")
+	require.False(t, duplicate.Transfer(t).State.Ended())
+	harness.Eventually(t, "it says where it stands, and why it does not get on", func() bool {
+		status := w.CLI(t, "status", in.ID)
+		require.Equal(t, exitPending, status.Code)
+		got := status.Transfer(t)
+		require.Equal(t, workflows.StateRunning, got.State)
+		return got.Step == workflows.StepDeposit && slices.Equal([]string{"us withdraw applied"}, reported(got.Steps)) &&
+			strings.Contains(strings.Join(got.Notes, "; "), "does a worker hold the ledger eu?")
 	})
 
 	w.StartWorker(t, harness.WorkerConfig{Ledgers: []string{"eu"}})

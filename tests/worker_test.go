@@ -3,6 +3,7 @@ package tests
 import (
 	"fmt"
 	"slices"
+	"strings"
 	"sync"
 	"testing"
 
@@ -199,9 +200,11 @@ func TestLedgerThatNobodyServes(t *testing.T) {
 	w := harness.New(t, harness.Config{})
 	w.StartWorker(t, harness.WorkerConfig{Ledgers: []string{"us"}})
 	alice, bob := w.Account(t, "us", "20.00"), w.Account(t, "us", "")
-	unanswered := w.CLI(t, "account", "show", "eu/carol", "--timeout", "3s")
-	require.Equal(t, exitPending, unanswered.Code)
-	require.Contains(t, unanswered.Failure(t).Error, "does a worker hold the ledger eu?")
+	harness.Eventually(t, "it says why there is no answer", func() bool {
+		unanswered := w.CLI(t, "account", "show", "eu/carol", "--timeout", "3s")
+		require.Equal(t, exitPending, unanswered.Code)
+		return strings.Contains(unanswered.Failure(t).Error, "does a worker hold the ledger eu?")
+	})
 	waiting := workflows.TransferInput{ID: "far", From: "eu/carol", To: bob, Amount: "1", Asset: "USD"}
 	require.Equal(t, exitDone, w.CLITransfer(t, waiting, "--wait=false").Code)
 	require.Equal(t, exitDone, w.CLITransfer(t, workflows.TransferInput{ID: "near", From: alice, To: bob, Amount: "1", Asset: "USD"}).Code)

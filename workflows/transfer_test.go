@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
+	"go.temporal.io/sdk/worker"
 
 	"payonce/activities"
 	"payonce/ledger"
@@ -70,6 +71,8 @@ func newWorld(t *testing.T, l *ledgers) *world {
 	t.Helper()
 	var suite testsuite.WorkflowTestSuite
 	env := suite.NewTestWorkflowEnvironment()
+	// A busy machine is no deadlock.
+	env.SetWorkerOptions(worker.Options{DeadlockDetectionTimeout: time.Minute})
 	options := workflows.DefaultOptions()
 	workflows.New(options).Register(env)
 	env.RegisterActivity(activities.New(nil))

@@ -12,31 +12,32 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 cd "$work"
 
-# Prints "errors states" of the model built with the given definitions.
+# Searches the model built with the given definition, and sets errors and states.
 check() {
-  # shellcheck disable=SC2086 # definitions are words
-  spin $bounds $1 -a "$model" >spin.log 2>&1 || { cat spin.log >&2; return 1; }
-  gcc -O2 -DSAFETY -DVECTORSZ=2048 -DCOLLAPSE -o pan pan.c
-  ./pan -m1000000 -w24 >pan.log
-  if grep -q 'max search depth too small\|out of memory' pan.log; then
-    echo "model: the search was cut short" >&2
-    return 1
-  fi
-  sed -n 's/^State-vector.*errors: \([0-9]*\).*/\1/p' pan.log
-  sed -n 's/^ *\([0-9.e+]*\) states, stored.*/\1/p' pan.log
+	# shellcheck disable=SC2086 # the bounds are words
+	spin $bounds ${1:+"$1"} -a "$model" >spin.log 2>&1 || { cat spin.log >&2; exit 1; }
+	gcc -O2 -DSAFETY -DVECTORSZ=2048 -DCOLLAPSE -o pan pan.c
+	./pan -m1000000 -w24 >pan.log
+	if grep -q 'max search depth too small\|out of memory' pan.log; then
+		echo "model: the search was cut short" >&2
+		exit 1
+	fi
+	errors=$(sed -n 's/^State-vector.*errors: \([0-9]*\).*/\1/p' pan.log)
+	states=$(sed -n 's/^ *\([0-9.e+]*\) states, stored.*/\1/p' pan.log)
+	[[ -n $errors && -n $states ]] || { cat pan.log >&2; exit 1; }
 }
 
-read -r -d '' errors states < <(check "" | tr '\n' ' '; printf '\0') || true
-if [ "${errors:-none}" != 0 ]; then
-  echo "model: ${errors:-no} errors ($bounds)" >&2
-  exit 1
+check ""
+if [[ $errors != 0 ]]; then
+	echo "model: $errors errors ($bounds)" >&2
+	exit 1
 fi
 echo "model: $states states, no error ($bounds)"
 for mutant in $mutants; do
-  read -r -d '' errors states < <(check "-D$mutant" | tr '\n' ' '; printf '\0') || true
-  if [ "${errors:-0}" = 0 ]; then
-    echo "model: the mutant $mutant passes, so the check can't find what it is for" >&2
-    exit 1
-  fi
-  echo "model: without it ($mutant) an error is found"
+	check "-D$mutant"
+	if [[ $errors == 0 ]]; then
+		echo "model: the mutant $mutant passes, so the check can't find what it is for" >&2
+		exit 1
+	fi
+	echo "model: without it ($mutant) an error is found"
 done

@@ -67,15 +67,11 @@ func (p *arrayPlan[T]) Encode(value any, buf []byte) ([]byte, error) {
 	if !ok || slice == nil {
 		return nil, nil
 	}
-	const header = 3 * 4 // dimensions, nulls, the elements' type
-	if len(slice) == 0 {
-		return binary.BigEndian.AppendUint32(append(buf, make([]byte, header-4)...), p.oid), nil
-	}
-	buf = binary.BigEndian.AppendUint32(buf, 1)
-	buf = binary.BigEndian.AppendUint32(buf, 0)
+	buf = binary.BigEndian.AppendUint32(buf, 1) // dimension
+	buf = binary.BigEndian.AppendUint32(buf, 0) // no nulls
 	buf = binary.BigEndian.AppendUint32(buf, p.oid)
 	buf = binary.BigEndian.AppendUint32(buf, length(len(slice)))
-	buf = binary.BigEndian.AppendUint32(buf, 1) // the first index
+	buf = binary.BigEndian.AppendUint32(buf, 1) // where the index begins
 	for _, element := range slice {
 		buf = p.add(buf, element)
 	}

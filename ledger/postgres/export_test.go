@@ -20,6 +20,9 @@ func FateOf(err error, commitSent bool) any {
 	return "failed"
 }
 
+// RegisterArrays makes types use the codec of this package.
+var RegisterArrays = registerArrays
+
 // RerunsMax is how often a database transaction is run again.
 const RerunsMax = rerunsMax
 

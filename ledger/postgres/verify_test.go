@@ -69,6 +69,7 @@ func TestVerify(t *testing.T) {
 	us.apply(t, refund("transfer/transit/partly/refund", partly, "1"))
 	us.refuse(t, withdraw("transfer/refused/withdraw", "alice", "eu/bob", "1000"), ledger.CodeInsufficientFunds)
 	us.apply(t, withdraw("transfer/far/withdraw", "alice", "jp/carol", "7"))
+	us.refuse(t, withdraw("transfer/never/withdraw", "nobody", "mars/dave", "7"), ledger.CodeAccountUnknown)
 	us.apply(t, post("transfer/local/post", "alice", "world", "1"))
 
 	findings, transit, summary := verify(t, us, eu)
@@ -87,9 +88,9 @@ func TestVerify(t *testing.T) {
 	require.Equal(t, []string{"jp"}, summary.NotChecked)
 	require.Len(t, summary.Ledgers, 2)
 	require.Equal(t, "us", summary.Ledgers[0].Ledger)
-	require.Equal(t, int64(10), summary.Ledgers[0].Operations)
+	require.Equal(t, int64(11), summary.Ledgers[0].Operations)
 	require.Equal(t, int64(18), summary.Ledgers[0].Entries)
-	require.Equal(t, int64(4), summary.Ledgers[0].Accounts)
+	require.Equal(t, int64(5), summary.Ledgers[0].Accounts)
 	require.WithinDuration(t, time.Now(), summary.Ledgers[0].SnapshotAt, time.Minute)
 
 	t.Run("one ledger alone", func(t *testing.T) {

@@ -154,7 +154,7 @@ func firstTransfer(streams []*movements) *string {
 	return first
 }
 
-const transitAccountsSQL = `select name, asset, balance::text from accounts where name like 'transit:%'`
+const transitAccountsSQL = `select name, asset, balance::text from accounts where name like 'transit:%' and version > 0`
 
 func (a *audit) readTransit(ctx context.Context) error {
 	return a.each(ctx, transitAccountsSQL, func(rows pgx.Rows) error {

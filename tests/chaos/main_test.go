@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -39,8 +40,8 @@ func takeDown() error {
 	shared.mu.Lock()
 	defer shared.mu.Unlock()
 	var errs []error
-	for i := len(shared.ends) - 1; i >= 0; i-- {
-		errs = append(errs, shared.ends[i]())
+	for _, end := range slices.Backward(shared.ends) {
+		errs = append(errs, end())
 	}
 	return errors.Join(errs...)
 }

@@ -81,7 +81,7 @@ func eventsOf(t *testing.T, w *harness.World, id string, kind enums.EventType) [
 
 // activityOf is what the history of a transfer's latest run says of an activity, by its name.
 type activityOf struct {
-	started *history.ActivityTaskStartedEventAttributes // written when it ends: its last attempt
+	started *history.ActivityTaskStartedEventAttributes // its last attempt, if it ended during one
 	timeout *history.ActivityTaskTimedOutEventAttributes
 }
 
@@ -101,7 +101,7 @@ func activityIn(t *testing.T, w *harness.World, id, name string) activityOf {
 			found.timeout = attributes
 		}
 	}
-	require.NotNil(t, found.started, "no %s of %s has ended", name, id)
+	require.False(t, found.started == nil && found.timeout == nil, "no %s of %s has ended", name, id)
 	return found
 }
 
@@ -119,6 +119,7 @@ func timeoutIn(f *failure.Failure) enums.TimeoutType {
 func retriedAfter(t *testing.T, w *harness.World, id string, kind fault.Kind, timeout enums.TimeoutType) {
 	t.Helper()
 	started := activityIn(t, w, id, activityName(kind)).started
+	require.NotNil(t, started)
 	require.GreaterOrEqual(t, started.GetAttempt(), int32(2), "the server has handed it out again")
 	require.Equal(t, timeout, timeoutIn(started.GetLastFailure()), "%s", started.GetLastFailure().GetMessage())
 }

@@ -138,8 +138,7 @@ func TestTwoDecidersAtOnce(t *testing.T) {
 			continue
 		}
 		// Refused by the transfer, or, after its end, by the server.
-		var ended *serviceerror.NotFound
-		if errors.As(err, &ended) {
+		if _, ended := errors.AsType[*serviceerror.NotFound](err); ended {
 			continue
 		}
 		var refused *temporal.ApplicationError

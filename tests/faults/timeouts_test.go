@@ -111,30 +111,32 @@ func endsWell(t *testing.T, w *harness.World, kind fault.Kind, in workflows.Tran
 // ledger is asked: what was committed stands, and what was not never will be.
 func TestScheduleToCloseTimeout(t *testing.T) {
 	t.Parallel()
-	w := harness.New(t, harness.Config{})
-	worker := w.StartFaultWorker(t, harness.FaultConfig{
-		Options: func(o *workflows.Options) {
-			durablePatient(o)
-			// The second attempt is cut off after one or two seconds.
-			o.Forward.TimeoutStartToClose = 3 * time.Second
-			o.Outage.Budget = 5 * time.Second
-		},
-		Faults: []string{"deposit/after=block:always;transfer=committed", "deposit/before=block:always;for=1ms;transfer=late"},
-		Env:    []string{ledgers(w.LedgerURL("us"), patientURL(w, "eu"))},
-	})
 	for _, row := range []struct {
-		id    string
-		state workflows.State
-		steps []string
+		name      string
+		fault     string
+		committed bool
+		state     workflows.State
+		steps     []string
 	}{
-		{"committed", workflows.StateCompleted, arrived},
-		{"late", workflows.StateCompensated, givenUpBack},
+		{"after commit", "deposit/after=block:always", true, workflows.StateCompleted, arrived},
+		{"before the write", "deposit/before=block:always;for=1ms", false, workflows.StateCompensated, givenUpBack},
 	} {
-		t.Run(row.id, func(t *testing.T) {
+		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
-			in := between(t, w, row.id)
-			if row.id == "late" {
-				// Its attempts wait for it, and do not look at their deadlines.
+			w := harness.New(t, harness.Config{})
+			worker := w.StartFaultWorker(t, harness.FaultConfig{
+				Options: func(o *workflows.Options) {
+					durablePatient(o)
+					// The second attempt is cut off after one or two seconds.
+					o.Forward.TimeoutStartToClose = 3 * time.Second
+					o.Outage.Budget = 5 * time.Second
+				},
+				Faults: []string{row.fault + ";transfer=rent"},
+				Env:    []string{ledgers(w.LedgerURL("us"), patientURL(w, "eu"))},
+			})
+			in := between(t, w, "rent")
+			if !row.committed {
+				// The attempts wait for it, and do not look at their deadlines.
 				lock := w.LockAccount(t, in.To)
 				defer lock.Release()
 			}
@@ -144,9 +146,8 @@ func TestScheduleToCloseTimeout(t *testing.T) {
 			timeout := activityIn(t, w, in.ID, "Deposit").timeout
 			require.NotNil(t, timeout, "the step has timed out as a whole")
 			require.Equal(t, enums.TIMEOUT_TYPE_SCHEDULE_TO_CLOSE, timeoutIn(timeout.GetFailure()), "%s", timeout.GetFailure().GetMessage())
-			resolved := worker.AwaitAnswer(t, fault.KindResolve, in.ID)
-			require.Equal(t, row.id == "committed", resolved.Repeat)
-			if row.id == "committed" {
+			require.Equal(t, row.committed, worker.AwaitAnswer(t, fault.KindResolve, in.ID).Repeat)
+			if row.committed {
 				require.False(t, awaitAnswers(t, 1, fault.KindDeposit, in.ID, worker)[0].Repeat)
 			} else {
 				require.Empty(t, answersTo(fault.KindDeposit, in.ID, worker))

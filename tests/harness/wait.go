@@ -10,12 +10,12 @@ import (
 
 const (
 	// patience is how long anything may take: far longer than it does, also on a busy machine.
-	patience = time.Minute
+	patience = 2 * time.Minute
 	// pollInterval is how often a condition is looked at.
 	pollInterval = 15 * time.Millisecond
 )
 
-// Eventually waits until a condition holds, and fails the test if it does not within a minute. what says what is waited
+// Eventually waits until a condition holds, and fails the test if it does not within two minutes. what says what is waited
 // for. The condition is looked at in the test's own goroutine, so that it may fail the test itself.
 func Eventually(t testing.TB, what string, holds func() bool) {
 	t.Helper()

@@ -125,6 +125,16 @@ var rules = []rule{
 		of:  "payonce/tests/...",
 		why: "tests may import anything",
 	},
+	{
+		of:  "payonce/tests/chaos/checker",
+		why: "the checker uses nothing of the code that it audits: a fault of the product must not hide itself",
+		only: []string{
+			"github.com/anishathalye/porcupine",
+			"github.com/jackc/pgx/v5/...",
+			"go.temporal.io/api/...",
+			"golang.org/x/sync/errgroup",
+		},
+	},
 }
 
 // graph has every package of a build, and what it imports, by its path.
@@ -171,6 +181,7 @@ func TestImportsCheckFindsPlantedImports(t *testing.T) {
 		"starter on pgx":                    {"payonce/starter", []string{"github.com/jackc/pgx/v5/pgxpool"}, "payonce/starter imports github.com/jackc/pgx/v5/pgxpool"},
 		"starter on pgx by another":         {"payonce/starter", []string{"payonce/planted", "github.com/jackc/pgx/v5"}, "payonce/starter → payonce/planted → github.com/jackc/pgx/v5"},
 		"devstack on the books":             {"payonce/internal/devstack", []string{"payonce/ledger"}, "payonce/internal/devstack → payonce/ledger"},
+		"checker on the product":            {"payonce/tests/chaos/checker", []string{"payonce/workflows"}, "payonce/tests/chaos/checker imports payonce/workflows"},
 		"a package that no rule names":      {"payonce/planted", []string{"fmt"}, "payonce/planted: no rule says"},
 	}
 	for name, test := range tests {

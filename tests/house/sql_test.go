@@ -23,6 +23,7 @@ var sqlPlaces = map[string]string{
 	"internal/devstack":    "creates and drops the databases and roles that it hands out; it never reads a ledger",
 	"internal/faultworker": "the naive transfer, shown for contrast, is plain SQL on a table of its own",
 	"tests/harness":        "the outside audit: it must not trust the code that it audits",
+	"tests/chaos":          "the same, and the faults: a lock that somebody holds, poison, what is planted behind the walls",
 }
 
 // statement matches text that starts as an SQL statement does. It is crude, and meant to be: whoever writes SQL in the

@@ -188,16 +188,16 @@ func payloadText(payloads *common.Payloads) string {
 
 // markerText tells a local activity's outcome, which is all that the fast path leaves.
 func markerText(marker *history.MarkerRecordedEventAttributes) string {
-	text := marker.GetMarkerName()
+	texts := []string{marker.GetMarkerName()}
 	for _, name := range []string{"data", "result"} {
 		if details, ok := marker.GetDetails()[name]; ok {
-			text += " " + payloadText(details)
+			texts = append(texts, payloadText(details))
 		}
 	}
 	if f := marker.GetFailure(); f != nil {
-		text += " " + failureText(f)
+		texts = append(texts, failureText(f))
 	}
-	return clip(text)
+	return clip(strings.Join(texts, " "))
 }
 
 func clip(s string) string {

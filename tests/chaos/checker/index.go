@@ -117,8 +117,6 @@ const (
 	codeInsufficientFunds = "insufficient_funds"
 	codeCeilingExceeded   = "ceiling_exceeded"
 
-	statusOpen = "open"
-
 	transitPrefix = "transit:"
 )
 

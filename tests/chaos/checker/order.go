@@ -114,7 +114,8 @@ func (b *books) events(o *Operation) []accountEvent {
 		}
 		return events
 	}
-	name, credit := "", false
+	var name string
+	var credit bool
 	switch {
 	case o.State == stateRefused && o.Code == codeInsufficientFunds:
 		name = leg.From

@@ -41,8 +41,8 @@ func run(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	program := host.Program{Version: "planted", WrapLedger: func(name string, real activities.Ledger) activities.Ledger {
-		return &books{Ledger: real, plant: plant, owner: owners[name], cached: make(map[string]string)}
+	program := host.Program{Version: "planted", WrapLedger: func(name string, sound activities.Ledger) activities.Ledger {
+		return &books{Ledger: sound, plant: plant, owner: owners[name], cached: make(map[string]string)}
 	}}
 	return program.Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 }

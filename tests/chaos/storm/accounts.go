@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"go.temporal.io/sdk/temporal"
+
 	"payonce/activities"
 	"payonce/starter/asking"
 )

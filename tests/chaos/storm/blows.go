@@ -98,8 +98,7 @@ func (r *round) forget(ctx context.Context, e *errand) bool {
 	}
 	err = retry(ctx, func() (bool, error) {
 		_, err := r.namespaced.DescribeWorkflow(ctx, workflowID, "")
-		var absent *serviceerror.NotFound
-		if errors.As(err, &absent) {
+		if _, absent := errors.AsType[*serviceerror.NotFound](err); absent {
 			return true, nil
 		}
 		return false, err

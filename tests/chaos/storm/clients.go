@@ -9,6 +9,7 @@ import (
 	"math/rand/v2"
 	"os/exec"
 	"runtime"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -61,12 +62,22 @@ func (r *round) carryOut(ctx context.Context, e *errand) {
 		all.Go(func() { r.insist(ctx, k, random, e.request, false) })
 	}
 	all.Wait()
+	// Temporal may have forgotten the transfer by now: then only the ledger can tell the two requests apart.
+	requests := []*workflows.TransferInput{e.other}
 	if e.forget && r.forget(ctx, e) {
-		r.insist(ctx, pick(random, r.world.clients), random, e.request, false)
+		requests = []*workflows.TransferInput{&e.request, e.other}
+		if e.otherFirst {
+			slices.Reverse(requests)
+		}
 	}
-	if e.other != nil {
-		r.record.struck(FaultOther)
-		r.insist(ctx, pick(random, r.world.clients), random, *e.other, false)
+	for _, in := range requests {
+		if in == nil {
+			continue
+		}
+		if in == e.other {
+			r.record.struck(FaultOther)
+		}
+		r.insist(ctx, pick(random, r.world.clients), random, *in, false)
 	}
 }
 

@@ -25,8 +25,9 @@ type errand struct {
 	blowAfter time.Duration
 	// forget: Temporal forgets it after its end, and it is sent again.
 	forget bool
-	// other is another request with its ID, sent while it runs or after its end.
-	other *workflows.TransferInput
+	// other is another request with its ID, sent after its end: before it is sent again, or after.
+	other      *workflows.TransferInput
+	otherFirst bool
 	// follow is sent right after it was.
 	follow *errand
 	// prompt: nothing is done to it or its accounts, so it must not take long.
@@ -240,19 +241,41 @@ func (d *drawing) trouble(e *errand) {
 	}
 	e.forget = percent(d.mix.Forget)
 	if percent(d.mix.Other) || e.forget {
-		other := e.request
-		other.Amount = d.otherAmount(e.request.Amount)
-		e.other = &other
+		e.other, e.otherFirst = d.another(e.request), d.random.IntN(2) == 0
 	}
 }
 
-// otherAmount is an amount that differs in its first digit.
-func (d *drawing) otherAmount(amount string) string {
-	first := "1"
-	if strings.HasPrefix(amount, "1") {
-		first = "2"
+// another is another request with the same ID, from the same account: another amount, to somebody else, or to somebody else
+// on another ledger, so that it would go another way.
+func (d *drawing) another(in workflows.TransferInput) *workflows.TransferInput {
+	ledger, _, _ := strings.Cut(in.To, "/")
+	switch d.random.IntN(3) {
+	case 0:
+		first := "1"
+		if strings.HasPrefix(in.Amount, "1") {
+			first = "2"
+		}
+		in.Amount = first + in.Amount[1:]
+	case 1:
+		in.To = d.somebodyElse(ledger, in)
+	default:
+		there := ledger
+		for there == ledger && len(d.ledgers) > 1 {
+			_, there = d.twoLedgers()
+		}
+		in.To = d.somebodyElse(there, in)
 	}
-	return first + amount[1:]
+	return &in
+}
+
+// somebodyElse is an account of a ledger that takes no part in a transfer.
+func (*drawing) somebodyElse(ledger string, in workflows.TransferInput) string {
+	for _, name := range []string{hot, world} {
+		if ref := ledger + "/" + name; ref != in.From && ref != in.To {
+			return ref
+		}
+	}
+	return ledger + "/" + poor
 }
 
 // witnesses are sent when calm has come, beside poison: what nothing is done to must not be held up by it.

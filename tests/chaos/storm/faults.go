@@ -12,7 +12,7 @@ import (
 
 // The faults, by the names under which they are counted.
 const (
-	// At any moment.
+	// FaultKillWorker and those below it strike at any moment.
 	FaultKillWorker      = "kill-worker"
 	FaultStopWorker      = "stop-worker" // in order, as at a deployment
 	FaultFreezeWorker    = "freeze-worker"
@@ -28,7 +28,7 @@ const (
 	FaultEndSessions     = "end-sessions" // pg_terminate_backend of all sessions of a ledger
 	FaultLockRow         = "lock-row"     // somebody holds an account's row
 
-	// At a point of a worker's step.
+	// FaultKillBefore and those below it strike at a point of a worker's step.
 	FaultKillBefore   = "kill-before-write"
 	FaultKillAfter    = "kill-after-commit"
 	FaultKillBetween  = "kill-between-steps" // after the withdraw, before the deposit
@@ -39,7 +39,7 @@ const (
 	FaultDropAnswer   = "drop-answer"
 	FaultFailWrite    = "fail-write"
 
-	// To one transfer.
+	// FaultCancel and those below it are done to one transfer.
 	FaultCancel     = "cancel"
 	FaultTerminate  = "terminate"
 	FaultReset      = "reset"
@@ -83,9 +83,20 @@ type Strikes struct {
 // AllStrikes has every fault.
 func AllStrikes(count int) Strikes {
 	return Strikes{Count: count, Weights: []weighted[string]{
-		{FaultKillWorker, 4}, {FaultStopWorker, 1}, {FaultFreezeWorker, 4}, {FaultCutPostgres, 3}, {FaultSwallowPostgres, 4}, {FaultSlowPostgres, 2},
-		{FaultCutTemporal, 2}, {FaultSwallowTemporal, 2}, {FaultSlowTemporal, 1}, {FaultCutClient, 1}, {FaultKillPostgres, 2}, {FaultKillTemporal, 1},
-		{FaultEndSessions, 2}, {FaultLockRow, 3},
+		{FaultKillWorker, 4},
+		{FaultStopWorker, 1},
+		{FaultFreezeWorker, 4},
+		{FaultCutPostgres, 3},
+		{FaultSwallowPostgres, 4},
+		{FaultSlowPostgres, 2},
+		{FaultCutTemporal, 2},
+		{FaultSwallowTemporal, 2},
+		{FaultSlowTemporal, 1},
+		{FaultCutClient, 1},
+		{FaultKillPostgres, 2},
+		{FaultKillTemporal, 1},
+		{FaultEndSessions, 2},
+		{FaultLockRow, 3},
 	}}
 }
 

@@ -295,6 +295,7 @@ func AllPoints(random *rand.Rand, slot int) []fault.Fault {
 				// A ledger that says it could not be reached has not committed.
 				f.Error = fault.ErrorUnknown
 			}
+		case fault.ActionKill, fault.ActionFreeze, fault.ActionBlock, fault.ActionPanic:
 		}
 		faults = append(faults, f)
 	}
@@ -304,14 +305,14 @@ func AllPoints(random *rand.Rand, slot int) []fault.Fault {
 // optionsOf draws the workflows' options: as short as a busy machine allows, so that time-outs and caps are reached.
 func optionsOf(random *rand.Rand) workflows.Options {
 	budget := 30 * time.Second
-	if random.IntN(3) == 0 {
+	if random.IntN(4) == 0 {
 		// An outage budget that runs out.
-		budget = 2500 * time.Millisecond
+		budget = 4 * time.Second
 	}
 	return workflows.Options{
 		Fast:    workflows.FastOptions{TimeoutStartToClose: 800 * time.Millisecond, AttemptsMax: 2, Backoff: 20 * time.Millisecond},
 		Forward: workflows.StepOptions{TimeoutStartToClose: 1500 * time.Millisecond, BackoffFirst: 50 * time.Millisecond, BackoffMax: 200 * time.Millisecond, AttemptsMax: 3},
-		Settle:  workflows.StepOptions{TimeoutStartToClose: 1500 * time.Millisecond, BackoffFirst: 50 * time.Millisecond, BackoffMax: 200 * time.Millisecond, AttemptsMax: 4},
+		Settle:  workflows.StepOptions{TimeoutStartToClose: 1500 * time.Millisecond, BackoffFirst: 50 * time.Millisecond, BackoffMax: 200 * time.Millisecond, AttemptsMax: 5},
 		Record:  workflows.StepOptions{TimeoutStartToClose: 2 * time.Second, BackoffFirst: 50 * time.Millisecond, BackoffMax: 500 * time.Millisecond},
 		Outage:  workflows.OutageOptions{Budget: budget, BackoffFirst: 100 * time.Millisecond, BackoffMax: 500 * time.Millisecond},
 		Ask:     workflows.StepOptions{TimeoutStartToClose: 2 * time.Second, BackoffFirst: 50 * time.Millisecond, BackoffMax: 500 * time.Millisecond},
