@@ -14,11 +14,24 @@ import (
 func TestArraysAreEncodedAsPgxDoes(t *testing.T) {
 	t.Parallel()
 	for _, value := range []any{
-		[]string{"a", "", "naïve", "\"\\,{}", "NULL"}, []string{""}, []string{}, []string(nil),
-		[]int64{0, 1, -1, 1<<63 - 1, -1 << 63}, []int64{}, []int64(nil),
-		[]int16{0, 100, -1}, []int16{}, []int16(nil),
-		[][]byte{{}, {0}, {1, 2, 255}}, [][]byte{}, [][]byte(nil),
-		[]int32{1}, []*string{nil}, []fmt.Stringer(nil), [2]string{"a", "b"}, [][]string{{"a"}, {"b"}},
+		[]string{"a", "", "naïve", "\"\\,{}", "NULL"},
+		[]string{""},
+		[]string{},
+		[]string(nil),
+		[]int64{0, 1, -1, 1<<63 - 1, -1 << 63},
+		[]int64{},
+		[]int64(nil),
+		[]int16{0, 100, -1},
+		[]int16{},
+		[]int16(nil),
+		[][]byte{{}, {0}, {1, 2, 255}},
+		[][]byte{},
+		[][]byte(nil),
+		[]int32{1},
+		[]*string{nil},
+		[]fmt.Stringer(nil),
+		[2]string{"a", "b"},
+		[][]string{{"a"}, {"b"}},
 	} {
 		// What a map has encoded before can change what else it can encode.
 		theirs, ours := pgtype.NewMap(), pgtype.NewMap()
