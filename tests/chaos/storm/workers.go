@@ -70,9 +70,12 @@ func (s *slot) current() *process.Worker {
 	return s.worker
 }
 
-// kill kills the slot's worker. It returns false when there is none.
+// kill kills the slot's worker. It returns false when there is none, or somebody else is killing it.
 func (s *slot) kill() bool {
-	worker := s.current()
+	s.mu.Lock()
+	worker := s.worker
+	s.worker = nil
+	s.mu.Unlock()
 	return worker != nil && worker.Alive() && worker.Kill() == nil
 }
 
