@@ -44,9 +44,6 @@ func grant(ctx context.Context, config *pgx.ConnConfig, role string) error {
 		_ = conn.Close(ctx)
 	}()
 	return pgx.BeginFunc(ctx, conn, func(tx pgx.Tx) error {
-		if _, err := tx.Exec(ctx, "select pg_advisory_xact_lock($1)", int64(lockGrant)); err != nil {
-			return err
-		}
 		var superuser, owner bool
 		if err := tx.QueryRow(ctx, roleSQL, role).Scan(&superuser, &owner); err != nil {
 			return fmt.Errorf("there is no such role: %w", err)

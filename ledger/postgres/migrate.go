@@ -24,10 +24,8 @@ var migrationFiles embed.FS
 const (
 	schemaTable = "schema_migrations"
 
-	// Two migrators of one database wait for each other on these advisory locks: goose's while it changes the schema, and
-	// ours while rights are granted. The numbers are arbitrary, but must stay.
+	// Migrators of one database take turns with this advisory lock. The number is arbitrary, but must stay.
 	lockMigrate = 0x7061796f6e6365 // "payonce"
-	lockGrant   = lockMigrate + 1
 
 	// The lock is tried once a second for five minutes: another machine may be in the middle of a long migration.
 	lockMigratePeriodSeconds, lockMigrateTries = 1, 300
@@ -54,34 +52,51 @@ func Migrate(ctx context.Context, url string, options MigrateOptions) error {
 	}
 	db := stdlib.OpenDB(*config)
 	defer func() { _ = db.Close() }()
-	if err := migrate(ctx, db, options.Log); err != nil {
-		return fmt.Errorf("migrate: %w", translate(err))
-	}
-	if options.WorkerRole == "" {
+	return takeTurns(ctx, db, func() error {
+		if err := migrate(ctx, db, options.Log); err != nil {
+			return fmt.Errorf("migrate: %w", translate(err))
+		}
+		if options.WorkerRole == "" {
+			return nil
+		}
+		if err := grant(ctx, config, options.WorkerRole); err != nil {
+			return fmt.Errorf("migrate: grant rights to role %q: %w", options.WorkerRole, translate(err))
+		}
 		return nil
-	}
-	if err := grant(ctx, config, options.WorkerRole); err != nil {
-		return fmt.Errorf("migrate: grant rights to role %q: %w", options.WorkerRole, translate(err))
-	}
-	return nil
+	})
 }
 
-func migrate(ctx context.Context, db *sql.DB, log *slog.Logger) error {
+// takeTurns holds the lock of migrators while do runs. goose could hold it itself, but it makes its own table before it does:
+// two that make it at once can leave its sequence with another name than the one that grant knows.
+func takeTurns(ctx context.Context, db *sql.DB, do func() error) (err error) {
 	locker, err := lock.NewPostgresSessionLocker(
 		lock.WithLockID(lockMigrate),
 		lock.WithLockTimeout(lockMigratePeriodSeconds, lockMigrateTries),
 		lock.WithUnlockTimeout(lockMigratePeriodSeconds, lockMigrateTries),
 	)
 	if err != nil {
-		return err
+		return fmt.Errorf("migrate: %w", err)
 	}
+	conn, err := db.Conn(ctx)
+	if err != nil {
+		return fmt.Errorf("migrate: %w", translate(err))
+	}
+	// Closing the database ends the session, and with it the lock.
+	defer func() { _ = conn.Close() }()
+	if err := locker.SessionLock(ctx, conn); err != nil {
+		return fmt.Errorf("migrate: take turns with other migrators: %w", translate(err))
+	}
+	err = do()
+	return errors.Join(err, locker.SessionUnlock(context.WithoutCancel(ctx), conn))
+}
+
+func migrate(ctx context.Context, db *sql.DB, log *slog.Logger) error {
 	files, err := fs.Sub(migrationFiles, "migrations")
 	if err != nil {
 		return err
 	}
 	provider, err := goose.NewProvider(goose.DialectPostgres, db, files,
-		goose.WithTableName(schemaTable), goose.WithSessionLocker(locker), goose.WithLogger(goose.NopLogger()),
-		goose.WithDisableGlobalRegistry(true))
+		goose.WithTableName(schemaTable), goose.WithLogger(goose.NopLogger()), goose.WithDisableGlobalRegistry(true))
 	if err != nil {
 		return err
 	}

@@ -50,13 +50,25 @@ func (w *World) Transfer(t testing.TB, in workflows.TransferInput) workflows.Tra
 	return result
 }
 
+// timeoutQuery bounds one try of a query. Queries are not kept by Temporal as tasks are: one that meets a poll that is just
+// ending is never answered.
+const timeoutQuery = 3 * time.Second
+
 // Status asks a transfer where it stands.
 func (w *World) Status(t testing.TB, id string) workflows.TransferStatus {
 	t.Helper()
-	value, err := w.Temporal.QueryWorkflow(Within(t, patience), workflows.TransferWorkflowID(id), "", workflows.StatusQuery)
-	require.NoError(t, err)
 	var status workflows.TransferStatus
-	require.NoError(t, value.Get(&status))
+	Eventually(t, "an answer to a query of "+id, func() bool {
+		ctx, cancel := context.WithTimeout(t.Context(), timeoutQuery)
+		defer cancel()
+		value, err := w.Temporal.QueryWorkflow(ctx, workflows.TransferWorkflowID(id), "", workflows.StatusQuery)
+		if err != nil && ctx.Err() != nil {
+			return false
+		}
+		require.NoError(t, err)
+		require.NoError(t, value.Get(&status))
+		return true
+	})
 	return status
 }
 
