@@ -308,6 +308,9 @@ func TestTemporalExternal(t *testing.T) {
 }
 
 func TestTemporalKeepsHomeClean(t *testing.T) {
+	cache, err := os.UserCacheDir() // else Temporal would be built again
+	require.NoError(t, err)
+	t.Setenv("XDG_CACHE_HOME", cache)
 	home := t.TempDir()
 	t.Setenv("HOME", home)
 	s := newTemporal(t, TemporalConfig{})
