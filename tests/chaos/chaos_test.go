@@ -1,7 +1,6 @@
 package main
 
 import (
-	"path/filepath"
 	"testing"
 	"time"
 
@@ -14,13 +13,13 @@ import (
 // A short run of what `make chaos` does, with fixed seeds. The servers are its own, because it kills them.
 func TestChaos(t *testing.T) {
 	t.Parallel()
-	bin, err := programs()
+	programs, err := build()
 	require.NoError(t, err)
 	servers, err := storm.StartServers(t.Context(), storm.ServersConfig{Dir: t.TempDir()})
 	require.NoError(t, err)
 	t.Cleanup(func() { require.NoError(t, servers.Close()) })
 	world, err := storm.NewWorld(t.Context(), storm.Config{
-		Servers: servers, Worker: filepath.Join(bin, "faultworker"), Starter: filepath.Join(bin, "starter"), Workers: 3,
+		Servers: servers, Worker: programs.faultWorker, Starter: programs.starter, Workers: 3,
 	})
 	require.NoError(t, err)
 	t.Cleanup(world.Close)
@@ -28,7 +27,7 @@ func TestChaos(t *testing.T) {
 	tally := storm.NewTally(1)
 	for _, seed := range []uint64{1, 2} {
 		config := storm.DefaultRound(seed)
-		config.Transfers, config.Strikes = 80, storm.AllStrikes(7)
+		config.Transfers, config.Strikes, config.Witnesses, config.Repeats = 50, storm.AllStrikes(6), 4, 10
 		begun := time.Now()
 		outcome, err := world.Round(t.Context(), config)
 		require.NoError(t, err)

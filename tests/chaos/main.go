@@ -24,6 +24,7 @@ import (
 	"syscall"
 	"time"
 
+	"payonce/internal/faultworker/wrongclock"
 	"payonce/tests/chaos/checker"
 	"payonce/tests/chaos/storm"
 )
@@ -65,7 +66,7 @@ func readFlags(args []string, stderr io.Writer) (*flags, error) {
 	set.Uint64Var(&f.seed, "seed", 0, "what everything random comes from; 0: a new one")
 	set.IntVar(&f.transfers, "transfers", 0, "of the storm of a round; 0: as usual")
 	set.StringVar(&f.bin, "bin", "bin", "the folder of the programs")
-	set.BoolVar(&f.verbose, "v", false, "tell what the servers do")
+	set.BoolVar(&f.verbose, "v", false, "trace what the servers do, what clients are told, and the faults")
 	if err := set.Parse(args); err != nil {
 		return nil, err
 	}
@@ -107,9 +108,18 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	if err != nil {
 		return err
 	}
-	world, err := storm.NewWorld(ctx, storm.Config{
-		Servers: servers, Worker: filepath.Join(bin, "faultworker"), Starter: filepath.Join(bin, "starter"), Workers: 3,
-	})
+	fmt.Fprintln(stderr, "building a worker with a wrong clock; the first time takes a minute")
+	wrong, err := wrongclock.Build(ctx, dir)
+	if err != nil {
+		return err
+	}
+	worldConfig := storm.Config{
+		Servers: servers, Worker: filepath.Join(bin, "faultworker"), WrongClock: wrong, Starter: filepath.Join(bin, "starter"), Workers: 3,
+	}
+	if f.verbose {
+		worldConfig.Trace = stderr
+	}
+	world, err := storm.NewWorld(ctx, worldConfig)
 	if err != nil {
 		return err
 	}

@@ -211,6 +211,13 @@ func TestCheckFinds(t *testing.T) {
 			l := w.ledger("us")
 			l.Operations = l.Operations[1:]
 		}, RuleBooks, "belongs to operation 1, which is not there"},
+		"an entry of no account":         {func(w *writing) { w.ledger("us").Entries[0].AccountID = 99 }, RuleBooks, "an entry belongs to account 99, which is not there"},
+		"a version was lost":             {func(w *writing) { w.ledger("us").account("bob").Version++ }, RuleBooks, "us/bob: its version is 2, and its last entry's 1"},
+		"a balance is above the ceiling": {func(w *writing) { w.ledger("eu").account("bob").Ceiling = big.NewInt(499) }, RuleBooks, "left 500, beyond its limits"},
+		"a balance is beyond limits that change": {func(w *writing) {
+			w.ledger("eu").account("bob").Ceiling = big.NewInt(499)
+			w.e.Shifting["eu/bob"] = true
+		}, RuleBooks, "its balance 500 is beyond its limits"},
 		"a refused operation has entries": {func(w *writing) { w.ledger("us").operation("transfer/rent/post").State = stateRefused }, RuleBooks, "is refused, and has 2 entries"},
 		"a time falls":                    {func(w *writing) { w.ledger("us").operation("transfer/rent/post").At = at(0) }, RuleBooks, "is earlier than that of the one before"},
 
@@ -225,9 +232,21 @@ func TestCheckFinds(t *testing.T) {
 			o := w.ledger("eu").operation("transfer/late/deposit")
 			o.State, o.Code = stateApplied, ""
 		}, RuleOnce, "late: it was both paid in and refunded"},
-		"paid in and never taken":    {func(w *writing) { w.ledger("us").operation("transfer/sent/withdraw").State = stateRefused }, RuleOnce, "sent: it was paid in and never taken"},
-		"nobody's operation":         {func(w *writing) { w.ledger("us").operation("transfer/halt/post").Key = "transfer/other/post" }, RuleOnce, "belongs to no transfer"},
-		"a repeat moved money":       {func(w *writing) { w.e.Before[0].Operations = w.e.Before[0].Operations[1:] }, RuleOnce, "fund: a repeat recorded transfer/fund/post"},
+		"paid in and never taken":  {func(w *writing) { w.ledger("us").operation("transfer/sent/withdraw").State = stateRefused }, RuleOnce, "sent: it was paid in and never taken"},
+		"refunded and never taken": {func(w *writing) { w.ledger("us").operation("transfer/late/withdraw").State = stateRefused }, RuleOnce, "late: it was refunded and never taken"},
+		"within a ledger and between two": {func(w *writing) {
+			w.record("us", Operation{Key: "transfer/rent/withdraw", Kind: kindWithdraw, State: stateApplied, Counterparty: "eu/bob"}, "alice", "transit:eu", 1)
+		}, RuleOnce, "rent: it was paid within a ledger and between two"},
+		"a step has two outcomes": {func(w *writing) {
+			w.record("us", Operation{Key: "transfer/rent/2/post", Kind: kindPost, State: stateRefused, Code: codeInsufficientFunds}, "alice", "bob", 1500)
+		}, RuleOnce, "rent: post has several outcomes: us post applied, us post refused insufficient_funds"},
+		"nobody's operation":            {func(w *writing) { w.ledger("us").operation("transfer/halt/post").Key = "transfer/other/post" }, RuleOnce, "belongs to no transfer"},
+		"a repeat moved money":          {func(w *writing) { w.e.Before[0].Operations = w.e.Before[0].Operations[1:] }, RuleOnce, "fund: a repeat recorded transfer/fund/post"},
+		"a repeat removed an operation": {func(w *writing) { w.forget("us", "transfer/much/post") }, RuleOnce, "ledger us: a repeat removed transfer/much/post"},
+		"a repeat wrote an entry":       {func(w *writing) { w.e.Before[0].Entries = w.e.Before[0].Entries[1:] }, RuleOnce, "ledger us: repeats changed the number of entries from"},
+		"a repeat changed a balance": {func(w *writing) {
+			w.e.Before[1].Accounts[3].Balance = big.NewInt(499)
+		}, RuleOnce, "eu/bob: repeats changed it from 499 (version 1) to 500 (version 1)"},
 		"a repeat changed an answer": {func(w *writing) { w.ledger("us").operation("transfer/much/post").Code = "account_closed" }, RuleOnce, "much: a repeat changed"},
 
 		// Truth
@@ -244,11 +263,21 @@ func TestCheckFinds(t *testing.T) {
 		"a run failed":                         {func(w *writing) { w.run("sent").Status = "Failed" }, RuleTruth, "sent: run run-sent failed"},
 		"a run timed out":                      {func(w *writing) { w.run("sent").Status = "TimedOut" }, RuleTruth, "was closed as TimedOut"},
 		"no dead letter":                       {func(w *writing) { w.ledger("us").DeadLetters = w.ledger("us").DeadLetters[1:] }, RuleTruth, "gone: its attempts ran out, and no dead letter says so"},
-		"no end of a transfer":                 {func(w *writing) { w.call("sent").Told = "maybe" }, RuleTruth, "that is no end of a transfer"},
+		"a run returned another amount":        {func(w *writing) { w.run("sent").Result.Amount = "5.01" }, RuleTruth, "sent: run run-sent was asked for"},
+		"a run returned nothing":               {func(w *writing) { w.run("sent").Result = nil }, RuleTruth, "sent: run run-sent completed without a result"},
+		"a run failed with a conflict of its own": {func(w *writing) {
+			run := *w.run("sent")
+			run.Status, run.Result, run.FailureType = "Failed", nil, "KeyConflict"
+			w.e.Runs = append(w.e.Runs, run)
+		}, RuleTruth, "sent: run run-sent failed with a conflict, and the ledgers hold this very request"},
+		"no end of a transfer": {func(w *writing) { w.call("sent").Told = "maybe" }, RuleTruth, "that is no end of a transfer"},
 
 		// Conservation
 		"money in transit": {func(w *writing) { w.ledger("eu").account("transit:us").Balance = big.NewInt(1) }, RuleConservation, "is in transit between eu and us in USD/2"},
-		"money was made":   {func(w *writing) { w.ledger("eu").account("bob").Balance = big.NewInt(501) }, RuleConservation, "all accounts together began with 0 and have 1 of USD/2"},
+		"a transfer's money stays on its way": {func(w *writing) {
+			w.forget("eu", "transfer/sent/deposit")
+		}, RuleConservation, "sent: its money has left and has come to nobody: the ledgers hold us withdraw applied"},
+		"money was made": {func(w *writing) { w.ledger("eu").account("bob").Balance = big.NewInt(501) }, RuleConservation, "all accounts together began with 0 and have 1 of USD/2"},
 
 		// Order
 		"refused although there was enough": {func(w *writing) { w.call("much").Called = at(900); w.call("much").Returned = at(901) }, RuleOrder, "us/alice: its 11 entries and refusals fit no order"},

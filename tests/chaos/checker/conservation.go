@@ -7,8 +7,15 @@ import (
 	"strings"
 )
 
-// checkConservation sees that no money is in transit, and none was made or lost.
+// checkConservation sees that no money is in transit, and none was made or lost. A transfer whose money is on its way is
+// reported by itself too: the sums of two could cancel out.
 func (x *index) checkConservation(f *findings) {
+	for _, id := range x.ids {
+		t := x.transfers[id]
+		if len(t.applied(kindWithdraw)) > 0 && len(t.applied(kindDeposit)) == 0 && len(t.applied(kindRefund)) == 0 {
+			f.transfer(RuleConservation, id, "its money has left and has come to nobody: the ledgers hold %s", describe(t.steps))
+		}
+	}
 	transit := make(map[string]*big.Int) // by both ledgers and the asset
 	totals := make(map[string]*big.Int)  // by the asset
 	add := func(sums map[string]*big.Int, key string, n *big.Int) {

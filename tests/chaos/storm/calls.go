@@ -1,6 +1,8 @@
 package storm
 
 import (
+	"fmt"
+	"io"
 	"sync"
 	"time"
 
@@ -17,16 +19,30 @@ type record struct {
 	prompt       map[string]time.Duration
 	deaths       []string
 	faults       map[string]int
+
+	trace io.Writer // nil: nowhere
 }
 
-func newRecord() *record {
-	return &record{troubles: make(map[string]string), prompt: make(map[string]time.Duration), faults: make(map[string]int)}
+func newRecord(trace io.Writer) *record {
+	return &record{trace: trace, troubles: make(map[string]string), prompt: make(map[string]time.Duration), faults: make(map[string]int)}
 }
 
 func (r *record) call(c checker.Call) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.calls = append(r.calls, c)
+	told := c.Told
+	if told == "" {
+		told = "no end: " + c.Note
+	}
+	r.tell("%s waited %s for %s: %s", c.Client, c.Returned.Sub(c.Called).Round(time.Millisecond), c.Request.ID, told)
+}
+
+// tell traces what has happened.
+func (r *record) tell(format string, args ...any) {
+	if r.trace != nil {
+		fmt.Fprintf(r.trace, time.Now().UTC().Format("15:04:05.000 ")+format+"\n", args...)
+	}
 }
 
 // struck counts a fault that has struck.
@@ -41,6 +57,7 @@ func (r *record) disturbed(fault, detail string, from time.Time) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.faults[fault]++
+	r.tell("%s for %s: %s", fault, time.Since(from).Round(time.Millisecond), detail)
 	r.disturbances = append(r.disturbances, checker.Disturbance{Fault: fault, Detail: detail, From: from, To: time.Now()})
 }
 

@@ -20,8 +20,9 @@ import (
 )
 
 const (
-	// A client gives a call up after a while, and makes it again.
-	patienceLeast, patienceMost = 1500 * time.Millisecond, 15 * time.Second
+	// A client gives a call up after a while, and makes it again. One in four has little patience.
+	hasteLeast, hasteMost       = 1500 * time.Millisecond, 4 * time.Second
+	patienceLeast, patienceMost = 10 * time.Second, 30 * time.Second
 	againLeast, againMost       = 20 * time.Millisecond, 250 * time.Millisecond
 	// timeoutBlow bounds how long somebody tries to do something to a transfer that may have ended meanwhile.
 	timeoutBlow = 4 * time.Second
@@ -89,7 +90,11 @@ func touches(in workflows.TransferInput, name string) bool {
 // insist makes a call again and again until it is told an end.
 func (r *round) insist(ctx context.Context, k *clerk, random *rand.Rand, in workflows.TransferInput, repeat bool) {
 	for ctx.Err() == nil {
-		callCtx, cancel := context.WithTimeout(ctx, between(random, patienceLeast, patienceMost))
+		patience := between(random, patienceLeast, patienceMost)
+		if random.IntN(4) == 0 {
+			patience = between(random, hasteLeast, hasteMost)
+		}
+		callCtx, cancel := context.WithTimeout(ctx, patience)
 		call := checker.Call{Client: k.name, Request: requestOf(in), Called: time.Now(), Repeat: repeat}
 		result, err := k.transfers.Transfer(callCtx, in)
 		cancel()
@@ -123,7 +128,7 @@ func told(in workflows.TransferInput, result workflows.TransferResult, err error
 }
 
 // decide decides about a parked transfer as an operator does: it makes room for what could not be taken back, and has the
-// step tried again. Now and then it has the transfer taken back instead.
+// step tried again. Now and then it has the transfer taken back instead. The decision is sent twice, and is to be taken once.
 func (r *round) decide(ctx context.Context, k *clerk, in workflows.TransferInput, p *workflows.Parking) {
 	r.record.struck(FaultParked)
 	r.record.trouble(in.ID, fmt.Sprintf("parked at %s", p.Step))
@@ -136,8 +141,12 @@ func (r *round) decide(ctx context.Context, k *clerk, in workflows.TransferInput
 	if stream(r.config.Seed, in.ID+" decision").IntN(4) == 0 {
 		decision.Action = workflows.ActionCompensate
 	}
-	// Refused, or not heard: the client will be told again that it is parked.
-	_, _ = k.transfers.Decide(ctx, in.ID, decision)
+	var all sync.WaitGroup
+	for range 2 {
+		// Refused, or not heard: the client will be told again that it is parked.
+		all.Go(func() { _, _ = k.transfers.Decide(ctx, in.ID, decision) })
+	}
+	all.Wait()
 }
 
 // runProgram sends a transfer with the starter program, and kills it after a time.
@@ -149,7 +158,7 @@ func (r *round) runProgram(ctx context.Context, e *errand, random *rand.Rand) {
 	in := e.request
 	cmd := exec.CommandContext(ctx, r.world.config.Starter, "--output=json", "transfer", "--id="+in.ID, "--from="+in.From, "--to="+in.To,
 		"--amount="+in.Amount, "--asset="+in.Asset, "--timeout=30s")
-	cmd.Env = append(basicEnv(), "TEMPORAL_ADDRESS="+k.link.address(), "TEMPORAL_NAMESPACE="+r.world.namespace)
+	cmd.Env = append(basicEnv(), "TEMPORAL_ADDRESS="+k.link.address, "TEMPORAL_NAMESPACE="+r.world.namespace)
 	var stdout bytes.Buffer
 	cmd.Stdout = &stdout
 	cmd.SysProcAttr = childAttributes()

@@ -28,6 +28,9 @@ const (
 	FaultEndSessions     = "end-sessions" // pg_terminate_backend of all sessions of a ledger
 	FaultLockRow         = "lock-row"     // somebody holds an account's row
 
+	// FaultWrongClock is all the life of a worker whose clock is five minutes off.
+	FaultWrongClock = "wrong-clock"
+
 	// FaultKillBefore and those below it strike at a point of a worker's step.
 	FaultKillBefore   = "kill-before-write"
 	FaultKillAfter    = "kill-after-commit"
@@ -48,14 +51,14 @@ const (
 	FaultSendTwice  = "send-twice"
 	FaultOther      = "other-content"
 	FaultPoison     = "poison"
-	FaultParked     = "parked" // it waited for a person, who was there
+	FaultParked     = "parked" // it waited for a person, who was there, and said everything twice
 )
 
 // AllFaults are the faults that a long run must have seen: one that never strikes proves nothing.
 func AllFaults() []string {
 	return []string{
 		FaultKillWorker, FaultStopWorker, FaultFreezeWorker, FaultCutPostgres, FaultSwallowPostgres, FaultSlowPostgres, FaultCutTemporal,
-		FaultSwallowTemporal, FaultSlowTemporal, FaultCutClient, FaultKillPostgres, FaultKillTemporal, FaultEndSessions, FaultLockRow,
+		FaultSwallowTemporal, FaultSlowTemporal, FaultCutClient, FaultKillPostgres, FaultKillTemporal, FaultEndSessions, FaultLockRow, FaultWrongClock,
 		FaultKillBefore, FaultKillAfter, FaultKillBetween, FaultFreezeBefore, FaultFreezeAfter, FaultLateWrite, FaultTimeoutAfter,
 		FaultDropAnswer, FaultFailWrite,
 		FaultCancel, FaultTerminate, FaultReset, FaultForget, FaultKillClient, FaultSendTwice, FaultOther, FaultPoison, FaultParked,

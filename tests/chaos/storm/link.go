@@ -17,7 +17,11 @@ const timeoutListen = 20 * time.Second
 
 // link is the network between one process and one server.
 type link struct {
-	proxy *toxiproxy.Proxy
+	network        *network
+	name, upstream string
+	address        string // where the process finds the server
+
+	proxy *toxiproxy.Proxy // by whoever holds fault
 	// fault is held by the fault that strikes the link: one at a time.
 	fault sync.Mutex
 }
@@ -31,17 +35,19 @@ func newNetwork() *network {
 
 // link makes a link to a server.
 func (n *network) link(name, upstream string) (*link, error) {
-	l := &link{proxy: toxiproxy.NewProxy(n.server, name, "127.0.0.1:0", upstream)}
-	if err := l.proxy.Start(); err != nil {
+	l := &link{network: n, name: name, upstream: upstream, address: "127.0.0.1:0"}
+	if err := l.open(); err != nil {
 		return nil, fmt.Errorf("link %s: %w", name, err)
 	}
+	l.address = l.proxy.Listen
 	return l, nil
 }
 
-// address is where the process finds the server.
-func (l *link) address() string { return l.proxy.Listen }
-
-func (l *link) close() { l.proxy.Stop() }
+func (l *link) close() {
+	l.fault.Lock()
+	defer l.fault.Unlock()
+	l.proxy.Stop()
+}
 
 // cut ends all connections and refuses new ones for a while.
 func (l *link) cut(ctx context.Context, d time.Duration) error {
@@ -50,11 +56,13 @@ func (l *link) cut(ctx context.Context, d time.Duration) error {
 	return l.open()
 }
 
-// open listens again.
+// open listens, with a proxy that has no toxics. A proxy is used once: toxiproxy takes a toxic out of a connection that
+// carries data only when that data has gone through it.
 func (l *link) open() error {
 	ctx, cancel := context.WithTimeout(context.Background(), timeoutListen)
 	defer cancel()
 	return retry(ctx, func() (bool, error) {
+		l.proxy = toxiproxy.NewProxy(l.network.server, l.name, l.address, l.upstream)
 		err := l.proxy.Start()
 		return err == nil, err
 	})
@@ -94,9 +102,8 @@ func (l *link) toxic(text string) error {
 	return err
 }
 
-// heal takes all toxics away. The connections end first: a toxic is not taken out of a running one.
+// heal takes all toxics away, and ends the connections that had them.
 func (l *link) heal() error {
 	l.proxy.Stop()
-	l.proxy.Toxics.ResetToxics(context.Background())
 	return l.open()
 }

@@ -40,8 +40,9 @@ type RoundConfig struct {
 	Witnesses int
 	// Repeats is how many transfers are sent once more when everything has settled.
 	Repeats int
-	// Linger is how long the storm goes on after the last transfer was sent, at most: it ends with the last transfer.
-	Linger time.Duration
+	// Linger is how long the storm goes on after the last transfer was sent, at most: it ends with the last transfer, but not
+	// before LingerLeast.
+	Linger, LingerLeast time.Duration
 	// Settle bounds how long everything may take to settle once calm has come, and Prompt how long one transfer may take
 	// to which nothing is done.
 	Settle, Prompt time.Duration
@@ -76,7 +77,7 @@ const (
 
 const (
 	// errandsAtOnce is how many transfers are under way at once.
-	errandsAtOnce = 16
+	errandsAtOnce = 24
 	timeoutForget = 10 * time.Second
 	// timeoutPrepare bounds what comes before the storm, and what comes after the calm.
 	timeoutPrepare = 2 * time.Minute
@@ -114,7 +115,7 @@ func (w *World) Round(ctx context.Context, c RoundConfig) (_ *Outcome, err error
 	}
 	r := &round{
 		world: w, config: c, options: optionsOf(stream(c.Seed, "options")), ledgers: ledgers, databases: make(map[string]string),
-		prefix: fmt.Sprintf("r%d", w.rounds), record: newRecord(), shifting: make(map[string]bool), started: time.Now(),
+		prefix: fmt.Sprintf("r%d", w.rounds), record: newRecord(w.config.Trace), shifting: make(map[string]bool), started: time.Now(),
 	}
 	if c.Options != nil {
 		c.Options(&r.options)
@@ -182,6 +183,7 @@ func (r *round) run(ctx context.Context) (*Outcome, error) {
 		r.sent.Add(1)
 	}
 	attack.Wait()
+	_ = pause(ctx, r.config.LingerLeast)
 	errands.wait(ctx, r.config.Linger)
 	outcome.Stormed = time.Since(begun)
 

@@ -37,7 +37,7 @@ const (
 
 	// timeoutWorkflowTask is how long a workflow waits for a worker that was killed with its task in hand. The server's
 	// default, 10 s, would be most of a round.
-	timeoutWorkflowTask = 3 * time.Second
+	timeoutWorkflowTask = 4 * time.Second
 )
 
 // ServersConfig says which servers to start.

@@ -6,12 +6,14 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	"payonce/internal/faultworker/fault"
 	"payonce/internal/faultworker/process"
+	"payonce/internal/faultworker/wrongclock"
 	"payonce/workflows"
 )
 
@@ -24,7 +26,7 @@ type slot struct {
 	mu       sync.Mutex
 	worker   *process.Worker // nil while there is none
 	stopping bool            // it was told to stop in order
-	armed    bool            // it has faults that it does to itself
+	armed    bool            // it has faults that it does to itself, or a wrong clock
 	// fault is held by the fault that strikes the process: one at a time.
 	fault sync.Mutex
 }
@@ -105,14 +107,19 @@ func (r *round) keep(s *slot) error {
 		if !ok {
 			return nil
 		}
+		clock := r.clockFor(s, random)
 		log := &tail{}
-		worker, err := r.startWorker(s, random, faults, log)
+		begun := time.Now()
+		worker, err := r.startWorker(s, random, faults, clock, log)
 		if err != nil {
 			return err
 		}
 		state, err := worker.AwaitEnd(context.Background())
 		if err != nil {
 			return err
+		}
+		if clock != 0 && hasClock(worker, clock) {
+			r.record.disturbed(FaultWrongClock, fmt.Sprintf("worker %d, by %s", s.number, clock), begun)
 		}
 		s.mu.Lock()
 		expected := s.stopping || strings.Contains(state, "killed")
@@ -142,8 +149,30 @@ func (r *round) faultsFor(s *slot, random *rand.Rand) (faults []fault.Fault, nee
 	return r.config.Points(random, s.number), true
 }
 
-// startWorker starts a worker, and returns at once.
-func (r *round) startWorker(s *slot, random *rand.Rand, faults []fault.Fault, log *tail) (*process.Worker, error) {
+// skew is how far a wrong clock is off.
+const skew = 5 * time.Minute
+
+// clockFor draws by how much the clock of a slot's next worker is off. The first worker's is right, and so are all when calm
+// has come.
+func (r *round) clockFor(s *slot, random *rand.Rand) time.Duration {
+	if n := random.IntN(10); s.number > 0 && r.world.config.WrongClock != "" && r.phase.Load() == phaseStorm {
+		switch n {
+		case 0:
+			return skew
+		case 1:
+			return -skew
+		}
+	}
+	return 0
+}
+
+// hasClock says whether a worker has announced anything by a clock that is off by so much.
+func hasClock(worker *process.Worker, off time.Duration) bool {
+	return slices.ContainsFunc(worker.Events(), func(e fault.Event) bool { return (time.Until(e.At) - off).Abs() < skew/2 })
+}
+
+// startWorker starts a worker whose clock is off by some time, and returns at once.
+func (r *round) startWorker(s *slot, random *rand.Rand, faults []fault.Fault, clock time.Duration, log *tail) (*process.Worker, error) {
 	list, owners := make([]string, len(r.ledgers)), make([]string, len(r.ledgers))
 	for i, ledger := range r.ledgers {
 		dsn, err := r.world.through(s.ledgers[ledger], r.databases[ledger])
@@ -153,15 +182,20 @@ func (r *round) startWorker(s *slot, random *rand.Rand, faults []fault.Fault, lo
 		list[i] = ledger + "=" + strings.ReplaceAll(dsn, ",", "%2C")
 		owners[i] = ledger + "=" + r.world.servers.postgres.URL(r.databases[ledger])
 	}
-	env := append(basicEnv(), "TEMPORAL_ADDRESS="+s.temporal.address(), "TEMPORAL_NAMESPACE="+r.world.namespace,
+	env := append(basicEnv(), "TEMPORAL_ADDRESS="+s.temporal.address, "TEMPORAL_NAMESPACE="+r.world.namespace,
 		"LEDGERS="+strings.Join(list, ","), fmt.Sprint("PAYONCE_POOL_SIZE=", poolSize), "PAYONCE_LOG_LEVEL=warn")
 	if plant := r.world.config.Plant; plant != "" {
 		env = append(env, EnvPlant+"="+plant, EnvPlantLedgers+"="+strings.Join(owners, ","))
 	}
+	binary := r.world.config.Worker
+	if clock != 0 {
+		binary = r.world.config.WrongClock
+		env = append(env, wrongclock.Env(clock))
+	}
 	var worker *process.Worker
 	started := make(chan struct{})
 	worker, err := process.Start(process.Config{
-		Binary: r.world.config.Worker, Env: env, Faults: faults, Options: r.options,
+		Binary: binary, Env: env, Faults: faults, Options: r.options,
 		Sticky: random.IntN(5) == 0, Log: log,
 		OnEvent: func(e fault.Event) {
 			<-started
@@ -172,7 +206,7 @@ func (r *round) startWorker(s *slot, random *rand.Rand, faults []fault.Fault, lo
 		return nil, err
 	}
 	s.mu.Lock()
-	s.worker, s.armed = worker, len(faults) > 0
+	s.worker, s.armed = worker, len(faults) > 0 || clock != 0
 	s.mu.Unlock()
 	close(started)
 	if r.phase.Load() == phaseOver {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"io"
 	"net/url"
 	"os"
 	"strings"
@@ -28,10 +29,14 @@ type Config struct {
 	Namespace string
 	// Worker and Starter are the paths of the programs. Without Starter, no clients are processes.
 	Worker, Starter string
+	// WrongClock is the path of the worker that package wrongclock builds; "" leaves wrong clocks out.
+	WrongClock string
 	// Plant is the fault that is planted in the workers' books; "" when Worker is not the program for that.
 	Plant string
 	// Workers is how many workers there are.
 	Workers int
+	// Trace gets a line for each call that a client makes and each fault that is over; nil: nowhere.
+	Trace io.Writer
 }
 
 // World is where rounds take place: servers, workers and clients, and the network between them. It has one round at a time.
@@ -80,7 +85,7 @@ func NewWorld(ctx context.Context, c Config) (_ *World, err error) {
 			return nil, err
 		}
 		w.clients = append(w.clients, k)
-		if k.temporal, err = dial(ctx, k.link.address(), w.namespace); err != nil {
+		if k.temporal, err = dial(ctx, k.link.address, w.namespace); err != nil {
 			return nil, err
 		}
 		k.transfers = transfers.New(k.temporal, transfers.Options{})
@@ -113,7 +118,7 @@ func (w *World) through(l *link, database string) (string, error) {
 	if err != nil {
 		return "", errors.New("a database's URL can't be read")
 	}
-	u.Host = l.address()
+	u.Host = l.address
 	return u.String(), nil
 }
 
