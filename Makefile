@@ -8,9 +8,8 @@ SHELL         := /bin/bash
 GO   ?= go
 # ARGS goes to the program or the test run: make dev ARGS="--ledgers us,eu", make test ARGS="-run TestPost -v".
 ARGS ?=
-# PKG narrows `make test`: make test PKG=./ledger/... By default it is everything but the random faults of tests/chaos, which
-# have a target of their own: they kill servers for minutes, and the other tests share the machine with them.
-PKG  ?= $(shell $(GO) list ./... | grep -v '/tests/chaos$$')
+# PKG narrows `make test`: make test PKG=./ledger/...
+PKG  ?= ./...
 
 # The version comes from here, not from the toolchain's own stamp, so that a build also works in a checkout without
 # git, or in one that git calls unsafe because somebody else owns it.
@@ -53,9 +52,16 @@ dev: build ## PostgreSQL, Temporal with its UI, and a worker in the foreground; 
 RACE ?= $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env CC)" >/dev/null && echo -race)
 
 # -count=1: most tests talk to a real PostgreSQL and a real Temporal server, which Go's test cache can't see.
+GO_TEST = $(GO) test $(RACE) -shuffle=on -count=1 -timeout=20m $(ARGS)
+
+# The random faults of tests/chaos run after the other tests: they load the machine, and say how long things may take.
 .PHONY: test
 test: build prepare ## every test, on real servers that it sets up; PKG=./ledger/... ARGS="-run TestPost"
-	$(GO) test $(RACE) -shuffle=on -count=1 -timeout=20m $(ARGS) $(PKG)
+	packages=$$($(GO) list $(PKG)); \
+	  others=$$(sed '\%/tests/chaos$$%d' <<<"$$packages"); \
+	  chaos=$$(sed '\%/tests/chaos$$%!d' <<<"$$packages"); \
+	  [[ -z $$others ]] || $(GO_TEST) $$others; \
+	  [[ -z $$chaos ]] || PAYONCE_BIN=$(CURDIR)/bin $(GO_TEST) $$chaos
 
 # Temporal's server may have to be built once, which takes minutes: outside any test, so that no test's time-out
 # has to allow for it.
@@ -70,9 +76,12 @@ SEED   ?= 0
 chaos: build prepare ## random faults for ROUNDS rounds, then an audit; SEED=7 repeats a run
 	$(GO) run ./tests/chaos --rounds $(ROUNDS) --seed $(SEED) $(ARGS)
 
-.PHONY: test-chaos
-test-chaos: build prepare ## a short chaos run with fixed seeds, and planted faults that its checker must find
-	$(GO) test -count=1 -timeout=20m $(ARGS) ./tests/chaos
+# One parser after the other. What is found is written to testdata/fuzz, where every test run meets it again.
+FUZZTIME ?= 30s
+.PHONY: fuzz
+fuzz: ## feed each parser at random for a while; FUZZTIME=5m
+	grep -rn --include='*_test.go' '^func Fuzz' . | sort | sed -E 's/^(.*)\/[^/]*:.*func (Fuzz[A-Za-z0-9]*).*/\1 \2/' | \
+	  while read -r dir name; do $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$dir" </dev/null; done
 
 .PHONY: model
 model: ## every interleaving of the transfer protocol, with spin; ATTEMPTS=3 RUNS=3 goes deeper
