@@ -67,9 +67,13 @@ func checkEntryURL(dsn string) error {
 	return checkURL(dsn)
 }
 
-// checkURL says whether a database URL can be read. Its error has no part of the URL: where a malformed one hides its
-// password can't be known.
+// checkURL says whether a database URL can be read. Its error has no part of the URL but the name of a file: where a
+// malformed one hides its password can't be known.
 func checkURL(dsn string) error {
+	if scheme, rest, ok := strings.Cut(dsn, "://"); ok && strings.HasPrefix(scheme, "postgres") && strings.Contains(rest, "://") {
+		// The name of a file at the end of the first URL would go on into the second, password and all.
+		return errors.New("there is a second URL in its URL: separate two entries by a comma, and write %3A for a colon that belongs to the URL")
+	}
 	_, err := pgconn.ParseConfig(dsn)
 	var file *fs.PathError
 	switch {

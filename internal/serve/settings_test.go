@@ -116,6 +116,10 @@ func TestReadLedgers(t *testing.T) {
 			env: map[string]string{"DATABASE_URL": usURL + "?sslmode=verify-full&sslrootcert=/no/such/file.pem"},
 			err: "/no/such/file.pem",
 		},
+		"no comma between entries": {
+			env: map[string]string{"LEDGERS": "us=" + usURL + "?sslrootcert=/us.pem eu=" + euURL},
+			err: "the ledger us: there is a second URL in its URL",
+		},
 		"garbage": {env: map[string]string{"DATABASE_URL": password}, err: "its URL can't be read"},
 	} {
 		t.Run(name, func(t *testing.T) {
