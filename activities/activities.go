@@ -36,6 +36,11 @@ type Ledger interface {
 
 	// DeadLetterPut writes a dead letter by its natural name (level 1).
 	DeadLetterPut(ctx context.Context, letter ledger.DeadLetter) error
+	// DeadLetterDecide closes an open dead letter of a transfer that has ended, once (level 1); ledger.ErrDecisionRefused if
+	// it is not as the decision says.
+	DeadLetterDecide(ctx context.Context, decision ledger.DeadLetterDecision) (ledger.DeadLetterRecord, error)
+	// DeadLetter reads a dead letter with its actions, or ledger.ErrDeadLetterUnknown.
+	DeadLetter(ctx context.Context, key ledger.Key) (ledger.DeadLetterRecord, error)
 	// DeadLetters reads dead letters, newest first.
 	DeadLetters(ctx context.Context, page ledger.DeadLettersPage) ([]ledger.DeadLetter, error)
 }

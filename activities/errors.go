@@ -1,11 +1,8 @@
 package activities
 
 import (
-	"context"
-	"errors"
 	"fmt"
 
-	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
 
 	"payonce/ledger"
@@ -22,7 +19,10 @@ const (
 	ErrorAccountUnknown    = "AccountUnknown"
 	ErrorAccountConflict   = "AccountConflict"
 	ErrorOperationUnknown  = "OperationUnknown"
-	ErrorLedger            = "LedgerError" // anything else
+	ErrorDeadLetterUnknown = "DeadLetterUnknown"
+	ErrorDecisionRefused   = "DecisionRefused" // the dead letter is not what the decision is about any more
+	ErrorPanic             = "Panic"           // a defect met this input
+	ErrorLedger            = "LedgerError"     // anything else
 )
 
 // errorTable is the one place that says what Temporal does with a ledger's error. An error that is not in it is
@@ -42,35 +42,8 @@ var errorTable = []struct {
 	{ledger.ErrAccountUnknown, ErrorAccountUnknown, false},
 	{ledger.ErrAccountConflict, ErrorAccountConflict, false},
 	{ledger.ErrOperationUnknown, ErrorOperationUnknown, false},
-}
-
-// Failure is attached to every error that an activity returns.
-type Failure struct {
-	// Attempt is the number of the attempt that failed, from 1.
-	Attempt int32 `json:"attempt"`
-}
-
-// toTemporal turns a ledger's error into Temporal's. The outermost error decides whether Temporal retries, so nothing
-// may wrap what it returns.
-func toTemporal(ctx context.Context, doing string, err error) error {
-	if err == nil {
-		return nil
-	}
-	typ, retry := ErrorLedger, true
-	if _, invalid := errors.AsType[*ledger.InvalidError](err); invalid {
-		typ, retry = ErrorInvalidInput, false
-	}
-	for _, row := range errorTable {
-		if errors.Is(err, row.is) {
-			typ, retry = row.typ, row.retry
-			break
-		}
-	}
-	return temporal.NewApplicationErrorWithOptions(fmt.Sprintf("%s: %v", doing, err), typ, temporal.ApplicationErrorOptions{
-		NonRetryable: !retry,
-		Cause:        err,
-		Details:      []any{Failure{Attempt: activity.GetInfo(ctx).Attempt}},
-	})
+	{ledger.ErrDeadLetterUnknown, ErrorDeadLetterUnknown, false},
+	{ledger.ErrDecisionRefused, ErrorDecisionRefused, false},
 }
 
 func errNotServed(name string) error {
@@ -79,5 +52,5 @@ func errNotServed(name string) error {
 }
 
 func errInvalid(err error) error {
-	return temporal.NewNonRetryableApplicationError(err.Error(), ErrorInvalidInput, err)
+	return temporal.NewNonRetryableApplicationError(ledger.ClipError(err.Error(), messageBytesMax), ErrorInvalidInput, nil)
 }

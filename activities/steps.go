@@ -34,7 +34,7 @@ type StepOutcome struct {
 
 // ResolveInput asks for the outcome of a step to be decided.
 type ResolveInput struct {
-	Kind   ledger.Kind `json:"kind"` // of the step: post, withdraw or deposit
+	Kind   ledger.Kind `json:"kind"` // of the step: post, withdraw or deposit; refund when it is discarded
 	Step   StepInput   `json:"step"`
 	Code   ledger.Code `json:"code"`   // why it is given up
 	Detail string      `json:"detail"` // the same for a person
@@ -81,7 +81,8 @@ func (a *Activities) Refund(ctx context.Context, in StepInput) (StepOutcome, err
 	return a.post(ctx, ledger.KindRefund, in)
 }
 
-func (a *Activities) post(ctx context.Context, kind ledger.Kind, in StepInput) (StepOutcome, error) {
+func (a *Activities) post(ctx context.Context, kind ledger.Kind, in StepInput) (_ StepOutcome, err error) {
+	defer finish(ctx, string(kind)+" on ledger "+in.Ledger, &err)
 	books, err := a.ledger(in.Ledger)
 	if err != nil {
 		return StepOutcome{}, err
@@ -92,13 +93,14 @@ func (a *Activities) post(ctx context.Context, kind ledger.Kind, in StepInput) (
 	}
 	outcome, err := books.Post(ctx, operation)
 	if err != nil {
-		return StepOutcome{}, toTemporal(ctx, string(kind)+" on ledger "+in.Ledger, err)
+		return StepOutcome{}, err
 	}
 	return stepOutcome(in.Ledger, outcome), nil
 }
 
 // Resolve returns a step's outcome, or seals its key so that it can never get one. The answer is final. Level 2.
-func (a *Activities) Resolve(ctx context.Context, in ResolveInput) (StepOutcome, error) {
+func (a *Activities) Resolve(ctx context.Context, in ResolveInput) (_ StepOutcome, err error) {
+	defer finish(ctx, "resolve "+string(in.Kind)+" on ledger "+in.Step.Ledger, &err)
 	books, err := a.ledger(in.Step.Ledger)
 	if err != nil {
 		return StepOutcome{}, err
@@ -109,7 +111,7 @@ func (a *Activities) Resolve(ctx context.Context, in ResolveInput) (StepOutcome,
 	}
 	outcome, err := books.Resolve(ctx, ledger.Seal{Operation: operation, Code: in.Code, Detail: in.Detail})
 	if err != nil {
-		return StepOutcome{}, toTemporal(ctx, "resolve "+string(in.Kind)+" on ledger "+in.Step.Ledger, err)
+		return StepOutcome{}, err
 	}
 	return stepOutcome(in.Step.Ledger, outcome), nil
 }

@@ -31,6 +31,12 @@ var (
 
 	// ErrOperationUnknown: the key has no outcome.
 	ErrOperationUnknown = errors.New("no operation with this key")
+
+	// ErrDeadLetterUnknown: no such dead letter.
+	ErrDeadLetterUnknown = errors.New("no such dead letter")
+
+	// ErrDecisionRefused: the dead letter is not what the decision is about any more, or somebody else has decided.
+	ErrDecisionRefused = errors.New("the decision was not taken")
 )
 
 // InvalidError says which part of an input is malformed and what would be right. No retry of the same input can

@@ -236,6 +236,7 @@ const (
 const (
 	CodeAttemptsExhausted Code = "attempts_exhausted"
 	CodeCancelled         Code = "cancelled"
+	CodeDiscarded         Code = "discarded" // a person has settled the transfer outside
 )
 
 // Outcome is the recorded end of an operation.
@@ -260,14 +261,14 @@ type Result struct {
 // operation, so that a key that belongs to other content is a conflict here too and not taken for the answer.
 type Seal struct {
 	Operation Operation
-	Code      Code   // why it is given up: CodeAttemptsExhausted or CodeCancelled
+	Code      Code   // why it is given up: CodeAttemptsExhausted, CodeCancelled or CodeDiscarded
 	Detail    string // the same for a person, such as the last error; at most MemoBytesMax bytes are kept
 }
 
 // Validate says whether the seal is well formed. The error is an *InvalidError.
 func (s *Seal) Validate() error {
 	switch s.Code {
-	case CodeAttemptsExhausted, CodeCancelled:
+	case CodeAttemptsExhausted, CodeCancelled, CodeDiscarded:
 		return s.Operation.Validate()
 	default:
 		return invalid("code", "%q is not a reason to give an operation up", clip(string(s.Code)))

@@ -209,6 +209,23 @@ func TestClip(t *testing.T) {
 	long := ledger.ClipNote(strings.Repeat("ä", 10_000))
 	require.LessOrEqual(t, len(long), ledger.MemoBytesMax)
 	require.True(t, strings.HasSuffix(long, "ä…"))
-	require.Len(t, ledger.ClipError(strings.Repeat("e", 10_000)), 10_000)
-	require.LessOrEqual(t, len(ledger.ClipError(strings.Repeat("ä", 10_000))), ledger.ErrorBytesMax)
+	require.Len(t, ledger.ClipError(strings.Repeat("e", ledger.ErrorBytesMax), ledger.ErrorBytesMax), ledger.ErrorBytesMax, "whole")
+	cut := ledger.ClipError("begin "+strings.Repeat("ä", 10_000)+" end", 1_000)
+	require.LessOrEqual(t, len(cut), 1_000)
+	require.Greater(t, len(cut), 900)
+	require.Regexp(t, `^begin ä+ … \(19\d\d\d bytes left out\) … ä+ end$`, cut)
+	require.Equal(t, "ä", ledger.ClipError("ääää", 3))
+	require.Empty(t, ledger.ClipError("ääää", -1))
+
+	var causes []ledger.ErrorCause
+	for range 100 {
+		causes = append(causes, ledger.ErrorCause{Type: "*errors.errorString", Text: strings.Repeat("e", 3_000)})
+	}
+	bytes := 0
+	for _, cause := range ledger.ClipCauses(causes) {
+		bytes += len(cause.Type) + len(cause.Text)
+	}
+	require.LessOrEqual(t, bytes, ledger.CausesBytesMax)
+	require.Greater(t, bytes, ledger.CausesBytesMax-4_000)
+	require.Len(t, ledger.ClipCauses(causes[:5]), 5)
 }

@@ -1,6 +1,7 @@
 package ledger
 
 import (
+	"fmt"
 	"strings"
 	"unicode"
 	"unicode/utf8"
@@ -58,30 +59,77 @@ func checkText(field, s string, bytesMax int) error {
 	return nil
 }
 
-// ErrorBytesMax bounds what is kept of an error's text.
-const ErrorBytesMax = 16_000
+// The bounds of what is kept of an error: of its text, and of the texts of its causes together. Escaped as JSON, at worst
+// six bytes for one, both together fit into one Temporal payload.
+const (
+	ErrorBytesMax  = 200_000
+	CausesBytesMax = 40_000
+	CausesMax      = 50
+)
 
 // ClipNote makes any text fit to be kept as a note beside an operation: at most MemoBytesMax bytes, with U+FFFD for what a
 // note can't hold. It is for error texts, which are evidence and never refused.
-func ClipNote(s string) string { return clipText(s, MemoBytesMax) }
+func ClipNote(s string) string {
+	s = printable(s)
+	if len(s) <= MemoBytesMax {
+		return s
+	}
+	const ellipsis = "…"
+	return s[:boundaryBefore(s, MemoBytesMax-len(ellipsis))] + ellipsis
+}
 
-// ClipError is ClipNote for an error with the whole chain of its causes: at most ErrorBytesMax bytes.
-func ClipError(s string) string { return clipText(s, ErrorBytesMax) }
+// ClipError makes an error's text fit to be kept: at most bytesMax bytes, with U+FFFD for what a text can't hold. What does
+// not fit is left out of the middle, since an error ends with its cause, and the text says how much that was.
+func ClipError(s string, bytesMax int) string {
+	s = printable(s)
+	if len(s) <= bytesMax {
+		return s
+	}
+	const noteBytesMax = len(" … (9223372036854775807 bytes left out) … ")
+	if bytesMax <= noteBytesMax {
+		return s[:boundaryBefore(s, max(bytesMax, 0))]
+	}
+	half := (bytesMax - noteBytesMax) / 2
+	head := boundaryBefore(s, half)
+	tail := boundaryBefore(s, len(s)-half)
+	for tail < len(s)-half {
+		_, size := utf8.DecodeRuneInString(s[tail:])
+		tail += size
+	}
+	return fmt.Sprintf("%s … (%d bytes left out) … %s", s[:head], tail-head, s[tail:])
+}
 
-func clipText(s string, bytesMax int) string {
-	s = strings.Map(func(r rune) rune {
+// ClipCauses makes a chain of errors fit to be kept: at most CausesMax of them, CausesBytesMax bytes together.
+func ClipCauses(causes []ErrorCause) []ErrorCause {
+	var clipped []ErrorCause
+	left := CausesBytesMax
+	for _, cause := range causes[:min(len(causes), CausesMax)] {
+		cause.Type = ClipError(cause.Type, MemoBytesMax)
+		left -= len(cause.Type)
+		cause.Text = ClipError(cause.Text, left)
+		left -= len(cause.Text)
+		if left < 0 {
+			break
+		}
+		clipped = append(clipped, cause)
+	}
+	return clipped
+}
+
+// printable is s with U+FFFD for what a text can't hold.
+func printable(s string) string {
+	return strings.Map(func(r rune) rune {
 		if unicode.IsControl(r) && r != '\n' && r != '\t' {
 			return utf8.RuneError
 		}
 		return r
 	}, strings.ToValidUTF8(s, string(utf8.RuneError)))
-	if len(s) <= bytesMax {
-		return s
+}
+
+// boundaryBefore is the start of the rune that at is in.
+func boundaryBefore(s string, at int) int {
+	for at > 0 && at < len(s) && !utf8.RuneStart(s[at]) {
+		at--
 	}
-	const ellipsis = "…"
-	cut := bytesMax - len(ellipsis)
-	for cut > 0 && !utf8.RuneStart(s[cut]) {
-		cut--
-	}
-	return s[:cut] + ellipsis
+	return at
 }

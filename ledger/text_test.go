@@ -44,8 +44,10 @@ func FuzzClip(f *testing.F) {
 		note := ledger.ClipNote(s)
 		require.NoError(t, ledger.CheckNotes(note, nil))
 		require.Equal(t, note, ledger.ClipNote(note), "what fits stays as it is")
-		text := ledger.ClipError(s)
-		require.LessOrEqual(t, len(text), ledger.ErrorBytesMax)
+		const bytesMax = 500
+		text := ledger.ClipError(s, bytesMax)
+		require.LessOrEqual(t, len(text), bytesMax)
+		require.Equal(t, text, ledger.ClipError(text, bytesMax), "what fits stays as it is")
 		require.True(t, utf8.ValidString(text))
 		require.NotContains(t, text, "\x00")
 	})

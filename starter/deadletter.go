@@ -2,10 +2,10 @@ package main
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"io"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -20,203 +20,279 @@ import (
 )
 
 func (a *app) deadLetterCommand() *cobra.Command {
-	return group("deadletter", "See the steps that were set aside after their attempts ran out",
+	return group("deadletter", "See and decide about the steps that were set aside after their attempts ran out",
 		a.deadLetterListCommand(),
 		a.deadLetterShowCommand(),
+		a.deadLetterDecideCommand(workflows.ActionRetry),
+		a.deadLetterDecideCommand(workflows.ActionCompensate),
+		a.deadLetterDecideCommand(workflows.ActionDiscard),
 	)
 }
 
-// stateAll is the filter that lets every dead letter through.
-const stateAll = "all"
+// Filters of the state, beside those that a dead letter can have.
+const (
+	stateAll    = "all"
+	stateParked = "parked" // open, and its transfer waits for a decision
+)
+
+// deadLetterFilter chooses dead letters of a ledger.
+type deadLetterFilter struct {
+	ledger, state, step, place, text string
+	olderThan, newerThan             string
+}
+
+// deadLetterFilters are the names of the flags.
+var deadLetterFilters = []string{"step", "place", "error", "older-than", "newer-than"}
+
+func (f *deadLetterFilter) register(cmd *cobra.Command) {
+	flags := cmd.Flags()
+	ledgerFlag(cmd, &f.ledger)
+	flags.StringVar(&f.step, "step", "", "only this step, such as refund")
+	flags.StringVar(&f.place, "place", "", "only where the money is: unknown, source, transit or destination")
+	flags.StringVar(&f.text, "error", "", "only with this in the error's text, in any case, or with this error type")
+	flags.StringVar(&f.olderThan, "older-than", "", "only with the last attempt longer ago than this: 90m, 36h, 7d")
+	flags.StringVar(&f.newerThan, "newer-than", "", "only with the last attempt within this time")
+	completeWith(cmd, "place", string(ledger.PlaceUnknown), string(ledger.PlaceSource), string(ledger.PlaceTransit), string(ledger.PlaceDestination))
+	var steps []string
+	for _, step := range deadLetterSteps {
+		steps = append(steps, string(step))
+	}
+	completeWith(cmd, "step", steps...)
+}
+
+// input reads the filter's words.
+func (f *deadLetterFilter) input(args []string) (in activities.DeadLetterListInput, err error) {
+	if in.Ledger, err = chooseLedger(args, f.ledger); err != nil {
+		return in, err
+	}
+	switch f.state {
+	case string(ledger.DeadLetterOpen), string(ledger.DeadLetterClosed):
+		in.State = ledger.DeadLetterState(f.state)
+	case stateParked:
+		in.State, in.Parked = ledger.DeadLetterOpen, true
+	case stateAll:
+	default:
+		return in, usagef("state: %q is not open, parked, closed or all", f.state)
+	}
+	if f.step != "" && !slices.Contains(deadLetterSteps, workflows.Step(f.step)) {
+		return in, usagef("step: %q is not a step of a transfer, such as deposit", f.step)
+	}
+	in.Step = f.step
+	switch place := ledger.Place(f.place); place {
+	case "", ledger.PlaceUnknown, ledger.PlaceSource, ledger.PlaceTransit, ledger.PlaceDestination:
+		in.Place = place
+	default:
+		return in, usagef("place: %q is not unknown, source, transit or destination", f.place)
+	}
+	in.Error = f.text
+	if in.Until, err = momentBefore("older-than", f.olderThan); err != nil {
+		return in, err
+	}
+	in.Since, err = momentBefore("newer-than", f.newerThan)
+	return in, err
+}
+
+// momentBefore is the moment that lies so far back; "" is nil.
+func momentBefore(field, age string) (*time.Time, error) {
+	if age == "" {
+		return nil, nil
+	}
+	ago, err := time.ParseDuration(age)
+	if days, ok := strings.CutSuffix(age, "d"); ok && err != nil {
+		var n int
+		n, err = strconv.Atoi(days)
+		ago = time.Duration(n) * 24 * time.Hour
+	}
+	if err != nil || ago < 0 {
+		return nil, usagef("%s: %q is not a time such as 90m, 36h or 7d", field, age)
+	}
+	moment := time.Now().Add(-ago)
+	return &moment, nil
+}
 
 func (a *app) deadLetterListCommand() *cobra.Command {
-	var ledgerName, state string
+	var filter deadLetterFilter
+	var cursor string
+	var limit int
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "list [LEDGER]",
 		Short: "List the dead letters of a ledger, newest first",
-		Long: fmt.Sprintf(`List the dead letters of a ledger, newest first: those that still want a person's attention, or with --state also others.
-A transfer's dead letters are on the ledger that it pays from. At most %d are listed.`, ledger.PageSizeMax),
+		Long: `List the dead letters of a ledger, newest first: those that still want a person's attention, or with --state also others.
+A transfer's dead letters are on the ledger that it pays from. Errors are cut here; show has them whole.
+
+With --output json each letter is a line of its own. Its "cursor" begins another list after it: --limit and --cursor make pages.`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: a.command(func(cmd *cobra.Command, args []string) error {
-			name, err := chooseLedger(args, ledgerName)
+			in, err := filter.input(args)
 			if err != nil {
 				return err
 			}
-			in := activities.DeadLetterListInput{Ledger: name, Limit: ledger.PageSizeMax}
-			switch state {
-			case string(ledger.DeadLetterOpen), string(ledger.DeadLetterClosed):
-				in.State = ledger.DeadLetterState(state)
-			case stateAll:
-			default:
-				return usagef("state: %q is not open, closed or all", state)
+			if limit < 0 {
+				return usagef("limit: %d is below 0", limit)
 			}
-			return a.deadLetterList(cmd.Context(), in, timeout)
+			in.Cursor = cursor
+			return a.deadLetterList(cmd.Context(), in, limit, timeout)
 		}),
 	}
-	ledgerFlag(cmd, &ledgerName)
-	cmd.Flags().StringVar(&state, "state", string(ledger.DeadLetterOpen), "open, closed or all")
-	completeWith(cmd, "state", string(ledger.DeadLetterOpen), string(ledger.DeadLetterClosed), stateAll)
+	filter.register(cmd)
+	cmd.Flags().StringVar(&filter.state, "state", string(ledger.DeadLetterOpen), "open, parked (open, and waiting for a decision), closed or all")
+	completeWith(cmd, "state", string(ledger.DeadLetterOpen), stateParked, string(ledger.DeadLetterClosed), stateAll)
+	cmd.Flags().IntVar(&limit, "limit", 0, "the most letters to list; 0 is all")
+	cmd.Flags().StringVar(&cursor, "cursor", "", "begin after this place: the cursor of a letter")
 	timeoutFlag(cmd, &timeout, timeoutAccount)
 	return cmd
 }
 
-func (a *app) deadLetterList(ctx context.Context, in activities.DeadLetterListInput, timeout time.Duration) error {
-	var list activities.DeadLetterList
-	err := a.withTemporal(ctx, timeout, func(ctx context.Context, c client.Client) error {
-		var err error
-		list, err = a.askDeadLetters(ctx, c, in)
-		return err
-	})
-	if err != nil {
-		return err
-	}
-	if len(list.DeadLetters) == ledger.PageSizeMax {
-		a.note("there may be more than these %d", ledger.PageSizeMax)
-	}
-	return a.print(list, func(w io.Writer) error { return writeDeadLetters(w, list.DeadLetters) })
-}
-
-func (a *app) askDeadLetters(ctx context.Context, c client.Client, in activities.DeadLetterListInput) (activities.DeadLetterList, error) {
-	list, err := ask[activities.DeadLetterList](ctx, a, c, asking.Question{
-		Workflow: workflows.DeadLetterListWorkflow, Name: "deadletter-list/" + in.Ledger, Input: in,
-	})
-	if list.DeadLetters == nil {
-		list.DeadLetters = []activities.DeadLetterView{}
-	}
-	return list, err
-}
-
-func (a *app) deadLetterShowCommand() *cobra.Command {
-	var ledgerName string
-	var timeout time.Duration
-	cmd := &cobra.Command{
-		Use:   "show KEY|TRANSFER-ID",
-		Short: "Show a dead letter, or those of a transfer",
-		Long: `Show a dead letter, by its key, or all those of a transfer, by its ID.
-
-They are on the ledger that the transfer pays from; --ledger names it when Temporal no longer knows the transfer.`,
-		Args: cobra.ExactArgs(1),
-		RunE: a.command(func(cmd *cobra.Command, args []string) error {
-			if err := ledger.CheckID("key or transfer ID", args[0], ledger.KeyBytesMax); err != nil {
-				return err
-			}
-			if ledgerName != "" {
-				if err := ledger.CheckLedgerName("ledger", ledgerName); err != nil {
+func (a *app) deadLetterList(ctx context.Context, in activities.DeadLetterListInput, limit int, timeout time.Duration) error {
+	head := []string{"KEY", "STATE", "ATTEMPTS", "LAST ATTEMPT", "AMOUNT", "ASSET", "MONEY IS IN", "ERROR"}
+	show := func(letters []activities.DeadLetterView) error {
+		if a.output == outputJSON {
+			for i := range letters {
+				if err := a.printLine(&letters[i]); err != nil {
 					return err
 				}
 			}
-			return a.deadLetterShow(cmd.Context(), args[0], ledgerName, timeout)
-		}),
-	}
-	cmd.Flags().StringVar(&ledgerName, "ledger", "", "the ledger that the transfer pays from")
-	timeoutFlag(cmd, &timeout, timeoutAccount)
-	return cmd
-}
-
-func (a *app) deadLetterShow(ctx context.Context, name, ledgerName string, timeout time.Duration) error {
-	list := activities.DeadLetterList{DeadLetters: []activities.DeadLetterView{}}
-	id, keys := deadLetterKeys(name)
-	err := a.withTemporal(ctx, timeout, func(ctx context.Context, c client.Client) error {
-		if ledgerName == "" {
-			var err error
-			if ledgerName, err = sourceLedger(ctx, transfers.New(c, transfers.Options{}), id); err != nil {
-				return err
-			}
+			return nil
 		}
-		for _, key := range keys {
-			found, err := a.askDeadLetters(ctx, c, activities.DeadLetterListInput{Ledger: ledgerName, Key: key})
-			if err != nil {
-				return err
-			}
-			list.DeadLetters = append(list.DeadLetters, found.DeadLetters...)
+		rows := make([][]string, len(letters))
+		for i := range letters {
+			l := &letters[i]
+			rows[i] = []string{l.Key, stateText(l), fmt.Sprint(l.Attempts), timeText(l.LastAt), l.Amount, l.Asset, l.Account, shortText(l.Error)}
 		}
-		return nil
-	})
-	if err != nil {
+		err := table{head: head, rows: rows, right: []int{2, 4}}.write(a.stdout)
+		head = nil
 		return err
 	}
-	if len(list.DeadLetters) == 0 {
-		return usagef("there is no dead letter of %q on the ledger %s", name, ledgerName)
-	}
-	return a.print(list, func(w io.Writer) error { return writeDeadLetterDetails(w, list.DeadLetters) })
+	return a.withTemporal(ctx, timeout, func(ctx context.Context, c client.Client) error {
+		rest, err := a.eachDeadLetter(ctx, c, in, limit, show)
+		if err == nil && rest != "" {
+			a.note("there are more: --cursor %s", rest)
+		}
+		if err != nil {
+			a.noteWaiting(ctx, c)
+		}
+		return err
+	})
 }
+
+// eachDeadLetter has page called with each page of a list, up to limit letters; 0 is no limit. rest is the cursor for what it
+// has left out.
+func (a *app) eachDeadLetter(ctx context.Context, c client.Client, in activities.DeadLetterListInput, limit int,
+	page func([]activities.DeadLetterView) error,
+) (rest string, err error) {
+	for {
+		in.Limit = activities.DeadLetterPageMax
+		if limit > 0 {
+			in.Limit = min(in.Limit, limit)
+		}
+		list, err := a.askDeadLetters(ctx, c, in)
+		if err != nil {
+			return "", err
+		}
+		if err := page(list.DeadLetters); err != nil {
+			return "", err
+		}
+		if list.Next == "" {
+			return "", nil
+		}
+		if limit > 0 {
+			if limit -= len(list.DeadLetters); limit == 0 {
+				return list.Next, nil
+			}
+		}
+		in.Cursor = list.Next
+	}
+}
+
+func (a *app) askDeadLetters(ctx context.Context, c client.Client, in activities.DeadLetterListInput) (activities.DeadLetterList, error) {
+	return ask[activities.DeadLetterList](ctx, a, c, asking.Question{
+		Workflow: workflows.DeadLetterListWorkflow, Name: "deadletter-list/" + in.Ledger, Input: in,
+	})
+}
+
+// waitingMax bounds how many transfers are named that wait for a ledger.
+const waitingMax = 20
+
+// noteWaiting tells what Temporal itself knows when a ledger does not answer: the transfers that are parked, and those that
+// have ended and wait to write their dead letters.
+func (a *app) noteWaiting(ctx context.Context, c client.Client) {
+	ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeoutWaiting)
+	defer cancel()
+	waiting, err := transfers.New(c, transfers.Options{}).Waiting(ctx, waitingMax)
+	if err != nil {
+		a.note("nor could Temporal be asked which transfers wait: %v", err)
+		return
+	}
+	for _, one := range waiting {
+		a.note("Temporal knows of %q: %s", one.ID, one.State)
+	}
+	if len(waiting) == waitingMax {
+		a.note("and maybe of more")
+	}
+}
+
+const timeoutWaiting = 3 * time.Second
 
 // deadLetterSteps are the steps that can be set aside.
 var deadLetterSteps = []workflows.Step{
 	workflows.StepPost, workflows.StepWithdraw, workflows.StepDeposit, workflows.StepRefund,
-	workflows.StepResolvePost, workflows.StepResolveWithdraw, workflows.StepResolveDeposit,
+	workflows.StepResolvePost, workflows.StepResolveWithdraw, workflows.StepResolveDeposit, workflows.StepResolveRefund,
 }
 
-// deadLetterKeys reads a dead letter's key or a transfer's ID: the transfer's ID, and the keys to look up.
-func deadLetterKeys(name string) (id string, keys []string) {
+// deadLetterName reads a dead letter's key or a transfer's ID: the transfer's ID, and the step if it was a key.
+func deadLetterName(name string) (id string, step workflows.Step) {
 	if cut := strings.LastIndexByte(name, '/'); cut > 0 && slices.Contains(deadLetterSteps, workflows.Step(name[cut+1:])) {
 		if id, ok := strings.CutPrefix(name[:cut], workflows.TransferWorkflowID("")); ok && id != "" {
-			return id, []string{name}
+			return id, workflows.Step(name[cut+1:])
 		}
 	}
-	for _, step := range deadLetterSteps {
-		keys = append(keys, workflows.StepKey(workflows.TransferWorkflowID(name), step))
-	}
-	return name, keys
+	return name, ""
 }
 
-// sourceLedger is the ledger that a transfer pays from.
-func sourceLedger(ctx context.Context, c *transfers.Client, id string) (string, error) {
-	in, err := c.Request(ctx, id)
-	if errors.Is(err, transfers.ErrUnknown) {
-		var status transfers.Status
-		status, err = c.Status(ctx, id)
-		in = status.Request
+// deadLettersOf reads the dead letters that a key or a transfer's ID names, newest first, and the ledger that they are on.
+func (a *app) deadLettersOf(ctx context.Context, c client.Client, name, ledgerName string) ([]activities.DeadLetterView, string, error) {
+	id, step := deadLetterName(name)
+	if ledgerName == "" {
+		var err error
+		if ledgerName, err = sourceLedger(ctx, transfers.New(c, transfers.Options{}), id); err != nil {
+			return nil, "", err
+		}
 	}
-	if err != nil {
-		return "", err
-	}
-	ref, err := ledger.ParseAccountRef("from", in.From)
-	return ref.Ledger, err
+	list, err := a.askDeadLetters(ctx, c, activities.DeadLetterListInput{Ledger: ledgerName, Transfer: id, Step: string(step)})
+	return list.DeadLetters, ledgerName, err
 }
 
-func writeDeadLetters(w io.Writer, letters []activities.DeadLetterView) error {
-	rows := make([][]string, len(letters))
-	for i := range letters {
-		l := &letters[i]
-		rows[i] = []string{l.Key, stateText(l), fmt.Sprint(l.Attempts), timeText(l.LastAt), l.Amount, l.Asset, l.Account, l.Error}
+// checkDeadLetterName checks the argument and the flag that name a dead letter.
+func checkDeadLetterName(name, ledgerName string) error {
+	if err := ledger.CheckID("key or transfer ID", name, ledger.KeyBytesMax); err != nil {
+		return err
 	}
-	head := []string{"KEY", "STATE", "ATTEMPTS", "LAST ATTEMPT", "AMOUNT", "ASSET", "MONEY IS IN", "ERROR"}
-	return table{head: head, rows: rows, right: []int{2, 4}}.write(w)
+	if ledgerName == "" {
+		return nil
+	}
+	return ledger.CheckLedgerName("ledger", ledgerName)
 }
 
 func stateText(l *activities.DeadLetterView) string {
-	if l.Parked && l.State == ledger.DeadLetterOpen {
-		return "parked"
+	if l.Parked {
+		return stateParked
 	}
 	return string(l.State)
 }
 
-func writeDeadLetterDetails(w io.Writer, letters []activities.DeadLetterView) error {
-	for i := range letters {
-		l := &letters[i]
-		if i > 0 {
-			if _, err := fmt.Fprintln(w); err != nil {
-				return err
-			}
-		}
-		rows := [][]string{
-			{"key", l.Key},
-			{"transfer", l.Transfer},
-			{"step", l.Step},
-			{"state", stateText(l)},
-			{"attempts", fmt.Sprintf("%d, from %s to %s", l.Attempts, timeText(l.FirstAt), timeText(l.LastAt))},
-			{"error", l.Error},
-			{"money", fmt.Sprintf("%s %s in %s (%s)", l.Amount, l.Asset, l.Account, l.Place)},
-		}
-		if len(l.Choices) > 0 {
-			rows = append(rows, []string{"choices", strings.Join(l.Choices, ", ")})
-		}
-		if l.Resolution != "" {
-			rows = append(rows, []string{"resolution", l.Resolution})
-		}
-		if err := (table{rows: rows}).write(w); err != nil {
+// shortText keeps a line of a table readable.
+func shortText(s string) string {
+	const runesMax = 200
+	if runes := []rune(s); len(runes) > runesMax {
+		return string(runes[:runesMax]) + " …"
+	}
+	return s
+}
+
+func writeLines(w io.Writer, indent string, lines ...string) error {
+	for _, line := range lines {
+		if _, err := fmt.Fprintln(w, indent+oneLine(line)); err != nil {
 			return err
 		}
 	}

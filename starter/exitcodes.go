@@ -42,7 +42,7 @@ var exitCodes = []struct {
 	{exitUsage, "wrong usage or input, or no such account, transfer or dead letter", "correct the command"},
 	{exitRejected, "rejected: a business reason, such as insufficient funds; nothing moved", "another attempt to pay is a new ID"},
 	{exitFailed, "failed, compensated or cancelled: the money is where it was", "another attempt to pay is a new ID"},
-	{exitPending, "pending, parked or unknown: it has not ended, or nobody could tell", "run the same command again"},
+	{exitPending, "pending, parked or unknown: it has not ended, or nobody could tell; discarded: settled outside", "run the same command again; never a new ID"},
 	{exitDifferent, "the ID belongs to a different request; nothing moved", "another payment needs another ID"},
 }
 
@@ -67,7 +67,8 @@ func exitOfState(state workflows.State) exitCode {
 		return exitRejected
 	case workflows.StateFailed, workflows.StateCompensated, workflows.StateCancelled:
 		return exitFailed
-	case workflows.StateRunning, workflows.StateParked, transfers.StateUnknown:
+	case workflows.StateRunning, workflows.StateParked, transfers.StateUnknown, workflows.StateDiscarded:
+		// Discarded: only the person who has settled it outside knows what was paid. To pay again could be to pay twice.
 		return exitPending
 	default:
 		return exitPending
@@ -99,6 +100,7 @@ var applicationCodes = map[string]exitCode{
 	activities.ErrorInvalidInput:      exitUsage,
 	activities.ErrorAccountUnknown:    exitUsage,
 	activities.ErrorOperationUnknown:  exitUsage,
+	activities.ErrorDeadLetterUnknown: exitUsage,
 	activities.ErrorAccountConflict:   exitRejected,
 	activities.ErrorKeyConflict:       exitDifferent,
 	activities.ErrorLedgerUnavailable: exitPending,

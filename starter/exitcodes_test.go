@@ -26,6 +26,7 @@ func TestExitOfState(t *testing.T) {
 		workflows.StateCancelled:   exitFailed,
 		workflows.StateRunning:     exitPending,
 		workflows.StateParked:      exitPending,
+		workflows.StateDiscarded:   exitPending,
 		transfers.StateUnknown:     exitPending,
 		"a state of the future":    exitPending,
 	} {
@@ -54,6 +55,7 @@ func TestExitOf(t *testing.T) {
 		{application(activities.ErrorInvalidInput), exitUsage},
 		{application(activities.ErrorAccountUnknown), exitUsage},
 		{application(activities.ErrorOperationUnknown), exitUsage},
+		{application(activities.ErrorDeadLetterUnknown), exitUsage},
 		{&transfers.UnknownError{}, exitUsage},
 		{serviceerror.NewNamespaceNotFound("nobodys"), exitUsage},
 		{&transfers.ClosedError{How: transfers.ClosedInvalid}, exitUsage},

@@ -48,6 +48,13 @@ func (a *app) print(document any, text func(w io.Writer) error) error {
 	return encoder.Encode(document)
 }
 
+// printLine writes one of a command's results as a line of JSON.
+func (a *app) printLine(document any) error {
+	encoder := json.NewEncoder(a.stdout)
+	encoder.SetEscapeHTML(false)
+	return encoder.Encode(document)
+}
+
 // note tells a person something that is not the result.
 func (a *app) note(format string, args ...any) {
 	fmt.Fprintf(a.stderr, "starter: %s\n", oneLine(fmt.Sprintf(format, args...)))

@@ -36,7 +36,7 @@ func (a *app) status(ctx context.Context, id string, timeout time.Duration) erro
 	return a.withTemporal(ctx, timeout, func(ctx context.Context, c client.Client) error {
 		status, err := transfers.New(c, transfers.Options{}).Status(ctx, id)
 		if err != nil {
-			return a.reportTransferError(err)
+			return a.reportTransferError(err, nil)
 		}
 		return a.reportTransfer(statusView(&status))
 	})

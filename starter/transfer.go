@@ -82,7 +82,7 @@ func (a *app) transfer(ctx context.Context, flags *transferFlags) error {
 func (a *app) transferOn(ctx context.Context, client *transfers.Client, in workflows.TransferInput, wait bool) error {
 	handle, err := client.Start(ctx, in)
 	if err != nil {
-		return a.reportTransferError(err)
+		return a.reportTransferError(err, nil)
 	}
 	if !wait {
 		return a.reportAccepted(ctx, client, handle, in)
@@ -97,7 +97,7 @@ func (a *app) transferOn(ctx context.Context, client *transfers.Client, in workf
 	result, err := handle.Wait(ctx)
 	stop()
 	if err != nil {
-		return a.reportTransferError(err)
+		return a.reportTransferError(err, &handle.Attached)
 	}
 	return a.reportTransfer(endView(result, &handle.Attached))
 }
@@ -109,7 +109,7 @@ func (a *app) reportAccepted(ctx context.Context, client *transfers.Client, hand
 		// It may have ended long ago.
 		var err error
 		if status, err = client.Status(ctx, in.ID); err != nil {
-			return a.reportTransferError(err)
+			return a.reportTransferError(err, &handle.Attached)
 		}
 	}
 	view := statusView(&status)
@@ -121,13 +121,15 @@ func (a *app) reportAccepted(ctx context.Context, client *transfers.Client, hand
 	return err
 }
 
-// reportTransferError tells where a transfer stands that has not ended, if that is what err is about.
-func (a *app) reportTransferError(err error) error {
+// reportTransferError tells where a transfer stands that has not ended, if that is what err is about. attached is nil when
+// nobody knows whether it had been started before.
+func (a *app) reportTransferError(err error, attached *bool) error {
 	var pending *transfers.PendingError
 	var closed *transfers.ClosedError
 	switch {
 	case errors.As(err, &pending):
 		view := statusView(&pending.Status)
+		view.Attached = attached
 		if pending.Cause != nil {
 			reason := "interrupted"
 			if timeout, ok := errors.AsType[*timeoutError](pending.Cause); ok {
@@ -137,7 +139,7 @@ func (a *app) reportTransferError(err error) error {
 		}
 		return a.reportTransfer(view)
 	case errors.As(err, &closed) && exitOfClosed(closed.How) == exitPending:
-		return a.reportTransfer(transferView{TransferResult: workflows.TransferResult{ID: closed.ID, State: transfers.StateUnknown, Detail: closed.Error()}})
+		return a.reportTransfer(transferView{TransferResult: workflows.TransferResult{ID: closed.ID, State: transfers.StateUnknown, Detail: closed.Error()}, Attached: attached})
 	default:
 		return err
 	}

@@ -151,6 +151,7 @@ func TestPending(t *testing.T) {
 	require.Equal(t, "running", document["state"])
 	require.Equal(t, "deposit", document["step"])
 	require.Equal(t, "us/alice", document["from"])
+	require.IsType(t, true, document["attached"], "told also when it has not ended")
 
 	got := starter(t, append(args, "--timeout", "1s")...)
 	require.Equal(t, exitPending, got.code)
@@ -202,8 +203,6 @@ func TestParkedAndSetAside(t *testing.T) {
 
 	key := "transfer/" + id + "/resolve-deposit"
 	for _, args := range [][]string{
-		{"deadletter", "list", "us"},
-		{"deadletter", "list", "--ledger", "us", "--state", "all"},
 		{"deadletter", "show", id},
 		{"deadletter", "show", key},
 		{"deadletter", "show", key, "--ledger", "us"},
@@ -218,8 +217,13 @@ func TestParkedAndSetAside(t *testing.T) {
 		require.Equal(t, "10.00", letter["amount"])
 	}
 	require.Contains(t, succeeds(t, "deadletter", "list", "us"), key)
+	for _, args := range [][]string{{"us"}, {"--ledger", "us", "--state", "all"}, {"us", "--state", "parked", "--step", "resolve-deposit"}} {
+		letters := lines(t, append([]string{"deadletter", "list"}, args...)...)
+		require.Len(t, letters, 1, args)
+		require.Equal(t, key, letters[0]["key"])
+	}
 	require.Contains(t, succeeds(t, "deadletter", "show", id), "choices")
-	require.Equal(t, []any{}, object(t, exitDone, "deadletter", "list", "us", "--state", "closed")["dead_letters"])
+	require.Empty(t, lines(t, "deadletter", "list", "us", "--state", "closed"))
 	require.Equal(t, exitUsage, starter(t, "deadletter", "show", "transfer/"+id+"/refund").code)
 	require.Equal(t, exitUsage, starter(t, "deadletter", "show", "nothing").code)
 

@@ -76,7 +76,20 @@ func TestWrongUsage(t *testing.T) {
 		{"malformed ledger to list", []string{"account", "list", "EU"}, "does not name a ledger"},
 		{"two ledgers to list", []string{"account", "list", "us", "--ledger", "eu"}, `"us" and "eu": name one`},
 
-		{"malformed state of dead letters", []string{"deadletter", "list", "--state", "some"}, `state: "some" is not open, closed or all`},
+		{"malformed state of dead letters", []string{"deadletter", "list", "--state", "some"}, `state: "some" is not open, parked, closed or all`},
+		{"malformed step of dead letters", []string{"deadletter", "list", "--step", "pay"}, `step: "pay" is not a step`},
+		{"malformed place of dead letters", []string{"deadletter", "list", "--place", "moon"}, `place: "moon" is not unknown`},
+		{"malformed age of dead letters", []string{"deadletter", "list", "--older-than", "a week"}, `older-than: "a week" is not a time`},
+		{"negative age of dead letters", []string{"deadletter", "list", "--newer-than", "-7d"}, `newer-than: "-7d" is not a time`},
+		{"negative limit of dead letters", []string{"deadletter", "list", "--limit", "-1"}, "limit: -1 is below 0"},
+		{"nobody decides", []string{"deadletter", "retry", "t1"}, "by: "},
+		{"no reason to discard", []string{"deadletter", "discard", "t1", "--by", "ann"}, "reason: "},
+		{"no dead letter to decide about", []string{"deadletter", "retry", "--by", "ann"}, "name one dead letter"},
+		{"one and all", []string{"deadletter", "retry", "t1", "--all", "--by", "ann"}, `"t1": name one dead letter, or --all`},
+		{"a filter for one", []string{"deadletter", "retry", "t1", "--step", "refund", "--by", "ann"}, "step: --step is about --all"},
+		{"a dry run of one", []string{"deadletter", "retry", "t1", "--dry-run", "--by", "ann"}, "dry-run: --dry-run is about --all"},
+		{"no rate", []string{"deadletter", "retry", "--all", "--rate", "0", "--by", "ann"}, "rate: 0 is not above 0"},
+		{"all are not discarded", []string{"deadletter", "discard", "--all", "--by", "ann", "--reason", "x"}, "unknown flag: --all"},
 		{"no dead letter named", []string{"deadletter", "show"}, "accepts 1 arg(s)"},
 		{"malformed ledger of a dead letter", []string{"deadletter", "show", "t1", "--ledger", "EU"}, "does not name a ledger"},
 
@@ -141,7 +154,8 @@ func TestCompletion(t *testing.T) {
 	}{
 		{[]string{"status", "t1", "--output", ""}, []string{"text", "json"}},
 		{[]string{"account", "set", "us/alice", "--status", ""}, []string{"open", "frozen", "closed"}},
-		{[]string{"deadletter", "list", "--state", ""}, []string{"open", "closed", "all"}},
+		{[]string{"deadletter", "list", "--state", ""}, []string{"open", "parked", "closed", "all"}},
+		{[]string{"deadletter", "retry", "--place", ""}, []string{"unknown", "source", "transit", "destination"}},
 		{[]string{"account", ""}, []string{"list", "open", "set", "show", "statement"}},
 		{[]string{"status", ""}, nil},
 	} {

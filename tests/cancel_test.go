@@ -112,7 +112,8 @@ func TestCancelledOnFastPath(t *testing.T) {
 		require.Equal(t, []string{"10.00", "10.00"}, w.Balances(t, in.From, in.To))
 	case workflows.StateCancelled:
 		require.Equal(t, []string{"20.00", "0.00"}, w.Balances(t, in.From, in.To))
-	case workflows.StateRunning, workflows.StateParked, workflows.StateRejected, workflows.StateFailed, workflows.StateCompensated:
+	case workflows.StateRunning, workflows.StateParked, workflows.StateRejected, workflows.StateFailed, workflows.StateCompensated,
+		workflows.StateDiscarded:
 		require.Failf(t, "not an end of this", "%+v", result)
 	}
 }

@@ -57,8 +57,8 @@ func TestParked(t *testing.T) {
 	transit := "us/transit:eu"
 	require.Equal(t, workflows.StateParked, status.State)
 	require.Equal(t, workflows.Parking{
-		Number: 1, Step: workflows.StepRefund, Error: status.Parking.Error, Since: status.Parking.Since,
-		Place: ledger.PlaceTransit, Account: transit, Choices: []workflows.Action{workflows.ActionRetry, workflows.ActionCompensate},
+		Number: 1, Run: status.Parking.Run, Step: workflows.StepRefund, Error: status.Parking.Error, Since: status.Parking.Since,
+		Place: ledger.PlaceTransit, Account: transit, Choices: []workflows.Action{workflows.ActionRetry, workflows.ActionCompensate, workflows.ActionDiscard},
 	}, *status.Parking)
 	require.Contains(t, status.Parking.Error, "may not rise above 15.00")
 	require.Equal(t, []string{"10.00", "0.00"}, w.Balances(t, in.From, in.To))
@@ -75,23 +75,25 @@ func TestParked(t *testing.T) {
 		other.Amount = "11"
 		require.Equal(t, exitDifferent, w.CLITransfer(t, other).Code)
 
-		var list activities.DeadLetterList
+		var letters []activities.DeadLetterView
 		harness.Eventually(t, "the dead letter is written", func() bool {
-			w.CLI(t, "deadletter", "list", "us").Decode(t, &list)
-			return len(list.DeadLetters) == 1
+			letters = deadLetters(t, w.CLI(t, "deadletter", "list", "us"))
+			return len(letters) == 1
 		})
-		letter := list.DeadLetters[0]
+		letter := letters[0]
 		require.True(t, letter.Parked)
 		require.Equal(t, ledger.DeadLetterOpen, letter.State)
 		require.Equal(t, []string{in.ID, "refund", "transfer/rent/refund"}, []string{letter.Transfer, letter.Step, letter.Key})
 		require.Equal(t, []string{"transit", transit, "10.00", "USD/2"}, []string{string(letter.Place), letter.Account, letter.Amount, letter.Asset})
-		require.Equal(t, []string{"retry", "compensate"}, letter.Choices)
+		require.Equal(t, []string{"retry", "compensate", "discard"}, letter.Choices)
+		require.Equal(t, []any{status.Parking.Run, 1}, []any{letter.Run, letter.Parking})
 		require.EqualValues(t, harness.ShortOptions().Settle.AttemptsMax, letter.Attempts)
 		shown := w.CLI(t, "deadletter", "show", in.ID)
 		require.Equal(t, exitDone, shown.Code)
-		var one activities.DeadLetterList
-		shown.Decode(t, &one)
-		require.Equal(t, list, one)
+		story := deadLetterStory(t, shown)
+		require.Contains(t, story.Error, letter.Error)
+		require.Equal(t, "ReversalBlocked", story.ErrorType)
+		require.Equal(t, []string{"set-aside"}, actionsOf(&story))
 
 		code, verified := w.Verify(t)
 		require.Equal(t, 0, code)
@@ -127,7 +129,8 @@ func TestParked(t *testing.T) {
 	}
 	require.Equal(t, 2, w.Status(t, in.ID).Parking.Number)
 	_, err = w.Transfers.Decide(t.Context(), in.ID, workflows.Decision{Action: workflows.ActionRetry, Parking: 1, By: "dave"})
-	require.Error(t, err, "another update about what is past")
+	require.ErrorContains(t, err, "parking 1 was decided about: carol decided to retry on 2", "another update about what is past")
+	require.ErrorContains(t, err, "(perhaps it works now)")
 
 	// With room on the account the money goes back, under the same key.
 	w.Set(t, activities.AccountSetInput{Account: in.From, Ceiling: "20"})
@@ -146,12 +149,14 @@ func TestParked(t *testing.T) {
 	_, err = w.Transfers.Decide(t.Context(), in.ID, workflows.Decision{Action: workflows.ActionCompensate, Parking: 3, By: "carol"})
 	require.ErrorIs(t, err, transfers.ErrEnded)
 
-	var open, closed activities.DeadLetterList
-	w.CLI(t, "deadletter", "list", "us").Decode(t, &open)
-	require.Empty(t, open.DeadLetters)
-	w.CLI(t, "deadletter", "list", "us", "--state", "closed").Decode(t, &closed)
-	require.Len(t, closed.DeadLetters, 1)
-	require.Contains(t, closed.DeadLetters[0].Resolution, "retry by carol")
+	require.Empty(t, deadLetters(t, w.CLI(t, "deadletter", "list", "us")))
+	closed := deadLetters(t, w.CLI(t, "deadletter", "list", "us", "--state", "closed"))
+	require.Len(t, closed, 1)
+	require.Equal(t, "retry by carol; the transfer ended as compensated", closed[0].Resolution)
+	require.Equal(t, []any{ledger.PlaceSource, in.From}, []any{closed[0].Place, closed[0].Account}, "where the money is now")
+	story := deadLetterStory(t, w.CLI(t, "deadletter", "show", in.ID))
+	require.Equal(t, []string{"set-aside", "retry by carol: perhaps it works now", "set-aside", "retry by carol", "end"}, actionsOf(&story))
+	require.Equal(t, "look-1", story.Actions[1].UpdateID)
 }
 
 // Whatever could not be found out when a transfer was parked, each decision ends it well.

@@ -32,9 +32,11 @@ type recording struct {
 	options func(*workflows.Options)
 	// regions has one worker for each ledger, so that each holds only one. There are no faults then.
 	regions bool
+	// inTransit: money is left in transit.
+	inTransit bool
 	// during is done after the start, to bring the transfer to its end.
 	during func(t *testing.T, s *recorder)
-	// workflow is recorded instead of the transfer.
+	// workflow is recorded instead of the transfer; without an ID of a transfer there is none.
 	workflow string
 }
 
@@ -50,6 +52,11 @@ var (
 	recordedPost    = workflows.TransferInput{ID: "recorded", From: "us/alice", To: "us/carol", Amount: "10", Asset: "USD"}
 	recordedBetween = workflows.TransferInput{ID: "recorded", From: "us/alice", To: "eu/bob", Amount: "10", Asset: "USD", Memo: "a memo"}
 )
+
+// recordedRetry is the decision to make a transfer anew.
+var recordedRetry = workflows.EndedDecision{
+	Ledger: "us", Key: "transfer/recorded/deposit", Version: 1, Action: workflows.ActionRetry, By: "carol", Reason: "a test",
+}
 
 func toNobody(in workflows.TransferInput) workflows.TransferInput {
 	in.To = strings.Split(in.To, "/")[0] + "/nobody"
@@ -75,7 +82,9 @@ func decideAt(number int, action workflows.Action) func(*testing.T, *recorder) {
 	return func(t *testing.T, s *recorder) {
 		t.Helper()
 		s.AwaitParked(t, s.in.ID, number)
-		_, err := s.Transfers.Decide(t.Context(), s.in.ID, workflows.Decision{Action: action, Parking: number, By: "carol", Reason: "a test"})
+		_, err := s.Transfers.Decide(t.Context(), s.in.ID, workflows.Decision{
+			Action: action, Parking: number, By: "carol", Reason: "a test", SettledOutside: action == workflows.ActionDiscard,
+		})
 		require.NoError(t, err)
 	}
 }
@@ -128,6 +137,28 @@ func recordings() []recording {
 		{
 			name: "parked-withdraw-compensate", in: recordedBetween, faults: []string{"withdraw/after=drop:always", "resolve/before=fail:4"},
 			during: decideAt(1, workflows.ActionCompensate),
+		},
+		{
+			name: "parked-discard", in: recordedBetween, inTransit: true, faults: []string{"deposit/before=fail:always", "resolve/before=fail:4"},
+			during: decideAt(1, workflows.ActionDiscard),
+		},
+		{
+			name: "parked-refund-discard-compensate", in: toNobody(recordedBetween), faults: []string{"refund/before=fail:4", "resolve/before=fail:4"},
+			during: func(t *testing.T, s *recorder) {
+				t.Helper()
+				decideAt(1, workflows.ActionDiscard)(t, s)
+				decideAt(2, workflows.ActionCompensate)(t, s)
+			},
+		},
+		{
+			name: "made-anew", in: recordedBetween, faults: []string{"deposit/before=fail:5"}, workflow: recordedRetry.WorkflowID(),
+			during: func(t *testing.T, s *recorder) {
+				t.Helper()
+				s.AwaitEnd(t, s.in.ID)
+				_, err := s.Transfers.DecideEnded(t.Context(), recordedRetry)
+				require.NoError(t, err)
+				s.AwaitEnd(t, workflows.RetryTransferID(s.in.ID))
+			},
 		},
 		{name: "wrong-malformed", in: workflows.TransferInput{ID: "recorded", From: "us/alice", To: "eu/bob", Amount: "-10", Asset: "USD"}},
 		{
@@ -193,7 +224,7 @@ func TestRecordHistories(t *testing.T) {
 // run brings the transfer to its end and returns the history of its last run.
 func (r *recording) run(t *testing.T) []*history.HistoryEvent {
 	t.Helper()
-	w := harness.New(t, harness.Config{})
+	w := harness.New(t, harness.Config{BooksMayBeWrong: r.inTransit})
 	s := &recorder{World: w, in: r.in}
 	var faults []string
 	for _, fault := range r.faults {
@@ -209,10 +240,12 @@ func (r *recording) run(t *testing.T) []*history.HistoryEvent {
 		w.Open(t, activities.AccountOpenInput{Account: account, Asset: "USD"})
 	}
 	w.Fund(t, "us/alice", "USD", "20.00")
-	workflowID := r.workflow
-	if workflowID == "" {
-		workflowID = workflows.TransferWorkflowID(r.in.ID)
+	workflowID := workflows.TransferWorkflowID(r.in.ID)
+	if r.in.ID != "" {
 		w.Start(t, r.in)
+	}
+	if r.workflow != "" {
+		workflowID = r.workflow
 	}
 	if r.during != nil {
 		r.during(t, s)

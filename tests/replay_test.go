@@ -25,33 +25,36 @@ import (
 
 // ends are how the recorded histories end: the result's state, or the type of the error.
 var ends = map[string]string{
-	"account-open":               "opened",
-	"cancelled-after-withdraw":   "cancelled",
-	"cancelled-before-withdraw":  "cancelled",
-	"compensated-by-exhaustion":  "compensated",
-	"compensated-by-refusal":     "compensated",
-	"completed-after-outage":     "completed",
-	"completed-durable":          "completed",
-	"completed-fast":             "completed",
-	"completed-regions":          "completed",
-	"completed-resolved":         "completed",
-	"failed":                     "failed",
-	"failed-by-outage":           "failed",
-	"parked-compensate":          "compensated",
-	"parked-retry-compensated":   "compensated",
-	"parked-retry-completed":     "completed",
-	"parked-withdraw-compensate": "compensated",
-	"post-cancelled":             "cancelled",
-	"post-completed-durable":     "completed",
-	"post-completed-fast":        "completed",
-	"post-completed-resolved":    "completed",
-	"post-failed":                "failed",
-	"post-rejected":              "rejected",
-	"rejected":                   "rejected",
-	"reset":                      "completed",
-	"restarted-after-terminate":  "completed",
-	"wrong-key-taken":            workflows.ErrorKeyConflict,
-	"wrong-malformed":            workflows.ErrorInvalidInput,
+	"account-open":                     "opened",
+	"cancelled-after-withdraw":         "cancelled",
+	"cancelled-before-withdraw":        "cancelled",
+	"compensated-by-exhaustion":        "compensated",
+	"compensated-by-refusal":           "compensated",
+	"completed-after-outage":           "completed",
+	"completed-durable":                "completed",
+	"completed-fast":                   "completed",
+	"completed-regions":                "completed",
+	"completed-resolved":               "completed",
+	"failed":                           "failed",
+	"failed-by-outage":                 "failed",
+	"made-anew":                        "recorded~retry-1",
+	"parked-compensate":                "compensated",
+	"parked-discard":                   "discarded",
+	"parked-refund-discard-compensate": "compensated",
+	"parked-retry-compensated":         "compensated",
+	"parked-retry-completed":           "completed",
+	"parked-withdraw-compensate":       "compensated",
+	"post-cancelled":                   "cancelled",
+	"post-completed-durable":           "completed",
+	"post-completed-fast":              "completed",
+	"post-completed-resolved":          "completed",
+	"post-failed":                      "failed",
+	"post-rejected":                    "rejected",
+	"rejected":                         "rejected",
+	"reset":                            "completed",
+	"restarted-after-terminate":        "completed",
+	"wrong-key-taken":                  workflows.ErrorKeyConflict,
+	"wrong-malformed":                  workflows.ErrorInvalidInput,
 }
 
 // replay runs a recorded history through workflows as a worker that takes it over does, and returns what differs.
@@ -112,12 +115,16 @@ func endOf(t *testing.T, recorded *history.History) string {
 	switch last.GetEventType() {
 	case enums.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED:
 		var result struct {
-			State  string `json:"state"`
-			Status string `json:"status"` // of an account
+			State    string `json:"state"`
+			Status   string `json:"status"`   // of an account
+			Transfer string `json:"transfer"` // made anew
 		}
 		require.NoError(t, json.Unmarshal(last.GetWorkflowExecutionCompletedEventAttributes().GetResult().GetPayloads()[0].GetData(), &result))
 		if result.Status == "open" {
 			return "opened"
+		}
+		if result.Transfer != "" {
+			return result.Transfer
 		}
 		return result.State
 	case enums.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:

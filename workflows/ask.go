@@ -40,6 +40,11 @@ func (w *Workflows) DeadLetterList(ctx workflow.Context, in activities.DeadLette
 	return ask[activities.DeadLetterList](ctx, w, DeadLetterListWorkflow, in.Ledger, in)
 }
 
+// DeadLetterShow reads a dead letter of a ledger.
+func (w *Workflows) DeadLetterShow(ctx workflow.Context, in activities.DeadLetterShowInput) (activities.DeadLetterStory, error) {
+	return ask[activities.DeadLetterStory](ctx, w, DeadLetterShowWorkflow, in.Ledger, in)
+}
+
 // OperationList looks keys up in the ledgers of whichever worker answers.
 func (w *Workflows) OperationList(ctx workflow.Context, in activities.OperationListInput) (activities.OperationList, error) {
 	var list activities.OperationList

@@ -1,6 +1,7 @@
 package workflows
 
 import (
+	"fmt"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -56,6 +57,7 @@ const (
 	StepResolvePost     Step = "resolve-post"
 	StepResolveWithdraw Step = "resolve-withdraw"
 	StepResolveDeposit  Step = "resolve-deposit"
+	StepResolveRefund   Step = "resolve-refund" // of a transfer that is discarded
 )
 
 // TransferInput asks for a transfer. It is plain JSON; amounts are strings, so that no JSON library can round them.
@@ -73,6 +75,9 @@ type TransferInput struct {
 	// Memo and Metadata are kept with the entries. They are not part of what makes two requests the same.
 	Memo     string            `json:"memo,omitempty"`
 	Metadata map[string]string `json:"metadata,omitempty"`
+	// Retries names the transfer that this one is made in place of, which failed or was compensated. The ID is
+	// RetryTransferID(Retries) then. Leave it out: deciding to retry a dead letter sets it.
+	Retries string `json:"retries,omitempty"`
 }
 
 // SameRequest says whether two inputs ask for the same movement of money: the same ID, accounts, amount and asset,
@@ -122,6 +127,9 @@ func ParseTransfer(in TransferInput) (ParsedTransfer, error) {
 	if p.Amount.Sign() == 0 {
 		return p, &ledger.InvalidError{Field: "amount", Reason: "it must be above zero"}
 	}
+	if in.Retries != "" && in.ID != RetryTransferID(in.Retries) {
+		return p, &ledger.InvalidError{Field: "retries", Reason: fmt.Sprintf("the ID of a transfer in place of %q is %q", in.Retries, RetryTransferID(in.Retries))}
+	}
 	return p, ledger.CheckNotes(in.Memo, in.Metadata)
 }
 
@@ -136,7 +144,7 @@ func parsePayAccount(field, s string) (ledger.AccountRef, error) {
 // State is where a transfer stands. All but running and parked are ends.
 type State string
 
-// The states. Each end but completed leaves every balance as it was.
+// The states. Each end but completed and discarded leaves every balance as it was.
 const (
 	StateRunning     State = "running"     // it has not ended; nothing is known to need a person
 	StateParked      State = "parked"      // it waits for a person's decision
@@ -145,12 +153,13 @@ const (
 	StateFailed      State = "failed"      // its attempts ran out before money moved
 	StateCompensated State = "compensated" // the money left, could not arrive, and is back
 	StateCancelled   State = "cancelled"   // it was cancelled in time
+	StateDiscarded   State = "discarded"   // a person settled it outside and ended it; what was in transit still is
 )
 
 // Ended says whether s is an end.
 func (s State) Ended() bool {
 	switch s {
-	case StateCompleted, StateRejected, StateFailed, StateCompensated, StateCancelled:
+	case StateCompleted, StateRejected, StateFailed, StateCompensated, StateCancelled, StateDiscarded:
 		return true
 	case StateRunning, StateParked:
 		return false
@@ -170,8 +179,18 @@ type TransferResult struct {
 	// Code and Detail say why it did not complete: for programs, and for a person.
 	Code   ledger.Code `json:"code,omitempty"`
 	Detail string      `json:"detail,omitempty"`
+	// Left says where the money of a discarded transfer is, in the books.
+	Left *Whereabouts `json:"left,omitempty"`
 	// Steps are the outcomes that the ledgers recorded, in order.
 	Steps []StepReport `json:"steps"`
+}
+
+// Whereabouts say where money is.
+type Whereabouts struct {
+	Place   ledger.Place `json:"place"` // source, transit, destination
+	Account string       `json:"account"`
+	Amount  string       `json:"amount"`
+	Asset   string       `json:"asset"`
 }
 
 // StepReport is the outcome of one step of a transfer.
@@ -201,39 +220,16 @@ type TransferStatus struct {
 
 // Parking is why a transfer waits for a person.
 type Parking struct {
-	// Number counts the times that this run was parked, from 1. A decision names it, so that it can't be applied to a
-	// state that its author has not seen.
+	// Number counts the times that this run was parked, from 1. A decision names it and the run, so that it can't be
+	// applied to a state that its author has not seen.
 	Number  int          `json:"number"`
+	Run     string       `json:"run"`
 	Step    Step         `json:"step"`
 	Error   string       `json:"error"`
 	Since   time.Time    `json:"since"`
 	Place   ledger.Place `json:"place"`   // where the money is: source, transit, destination
 	Account string       `json:"account"` // the account it is in
 	Choices []Action     `json:"choices"`
-}
-
-// DecideUpdate is the name of the update that decides about a parked transfer. Its argument is a Decision, its result a
-// TransferStatus. Give it an update ID: Temporal then carries it out once for that ID.
-const DecideUpdate = "decide"
-
-// Action is what a person can decide about a parked transfer.
-type Action string
-
-// The actions. Neither can move money twice: each step keeps its key.
-const (
-	// ActionRetry gives the parked step fresh attempts.
-	ActionRetry Action = "retry"
-	// ActionCompensate gives the parked step fresh attempts and then takes the transfer back rather than forward: a
-	// deposit that has no outcome is sealed, and the money refunded.
-	ActionCompensate Action = "compensate"
-)
-
-// Decision is a person's word about a parked transfer.
-type Decision struct {
-	Action  Action `json:"action"`
-	Parking int    `json:"parking"`          // Parking.Number that it is about
-	By      string `json:"by"`               // who decides
-	Reason  string `json:"reason,omitempty"` // why
 }
 
 // The types of the errors that a Transfer fails with; any other failure is a defect. A failed workflow may be started
@@ -261,6 +257,7 @@ const (
 	AccountListWorkflow      = "AccountList"
 	AccountStatementWorkflow = "AccountStatement"
 	DeadLetterListWorkflow   = "DeadLetterList"
+	DeadLetterShowWorkflow   = "DeadLetterShow"
 	// OperationListWorkflow runs on a worker of TaskQueue and sees the ledgers which that worker holds.
 	OperationListWorkflow = "OperationList"
 )

@@ -23,6 +23,8 @@ func (w *Workflows) Register(registry worker.WorkflowRegistry) {
 		AccountListWorkflow:      w.AccountList,
 		AccountStatementWorkflow: w.AccountStatement,
 		DeadLetterListWorkflow:   w.DeadLetterList,
+		DeadLetterShowWorkflow:   w.DeadLetterShow,
+		DeadLetterDecideWorkflow: w.DeadLetterDecide,
 		OperationListWorkflow:    w.OperationList,
 	} {
 		registry.RegisterWorkflowWithOptions(function, workflow.RegisterOptions{Name: name})

@@ -58,9 +58,9 @@ func checkFields(data []byte) error {
 		}
 		name, _ := token.(string)
 		switch name {
-		case "id", "from", "to", "amount", "asset", "memo", "metadata":
+		case "id", "from", "to", "amount", "asset", "memo", "metadata", "retries":
 		default:
-			return &ledger.InvalidError{Field: "input", Reason: fmt.Sprintf("there is no field %q: the fields are id, from, to, amount, asset, memo and metadata", name)}
+			return &ledger.InvalidError{Field: "input", Reason: fmt.Sprintf("there is no field %q: the fields are id, from, to, amount, asset, memo, metadata and retries", name)}
 		}
 		if seen[name] {
 			return &ledger.InvalidError{Field: name, Reason: "it is there twice"}

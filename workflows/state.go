@@ -11,13 +11,14 @@ import (
 	"payonce/ledger"
 )
 
-// errTakenBack is why a forward step is not tried after a person decided to take the transfer back.
+// errTakenBack is why a forward step is not tried after a person decided to take the transfer back, or has discarded it.
 var errTakenBack = temporal.NewApplicationError("a person decided to take the transfer back", "TakenBack")
 
 // transfer is one run of a Transfer.
 type transfer struct {
 	options    Options
 	workflowID string
+	runID      string
 	input      TransferInput
 	parsed     ParsedTransfer
 
@@ -25,8 +26,9 @@ type transfer struct {
 	published State                  // the state in the search attributes
 	failures  map[Step]*stepFailures // never iterated: a map's order is not deterministic
 	takeBack  bool                   // a person decided against going forward
+	discard   *takenDecision         // a person has settled the transfer outside
 	parkings  int                    // how often this run was parked
-	decision  *Decision              // taken by the update, not yet by the parked step
+	decision  *takenDecision         // the last one
 	letters   deadLetters
 }
 
@@ -36,14 +38,15 @@ func (w *Workflows) newTransfer(ctx workflow.Context, input TransferInput) (*tra
 	if err != nil {
 		return nil, invalidInput(err)
 	}
-	workflowID := workflow.GetInfo(ctx).WorkflowExecution.ID
+	execution := workflow.GetInfo(ctx).WorkflowExecution
+	workflowID := execution.ID
 	if want := TransferWorkflowID(input.ID); workflowID != want {
 		return nil, invalidInput(&ledger.InvalidError{
 			Field: "id", Reason: fmt.Sprintf("the workflow ID of transfer %q must be %q, not %q", input.ID, want, workflowID),
 		})
 	}
 	t := &transfer{
-		options: w.options, workflowID: workflowID, input: input, parsed: parsed,
+		options: w.options, workflowID: workflowID, runID: execution.RunID, input: input, parsed: parsed,
 		status:   TransferStatus{Request: input, State: StateRunning, Steps: []StepReport{}},
 		failures: make(map[Step]*stepFailures),
 	}
@@ -56,7 +59,7 @@ func (w *Workflows) newTransfer(ctx workflow.Context, input TransferInput) (*tra
 		return nil, err
 	}
 	err = workflow.SetUpdateHandlerWithOptions(ctx, DecideUpdate, t.handleDecision, workflow.UpdateHandlerOptions{
-		Validator: t.checkDecision, Description: "Decides about a parked transfer: retry or compensate.",
+		Validator: t.checkDecision, Description: "Decides about a parked transfer: retry, compensate or discard.",
 	})
 	return t, err
 }
@@ -75,17 +78,17 @@ func (t *transfer) failed(ctx workflow.Context, name Step, err error, attempts i
 	}
 	f := t.failures[name]
 	if f == nil {
-		f = &stepFailures{first: workflow.Now(ctx)}
+		f = &stepFailures{firstAt: workflow.Now(ctx)}
 		t.failures[name] = f
 	}
 	f.attempts += int(attempts)
-	f.last = workflow.Now(ctx)
-	f.text = errorText(err)
+	f.lastAt = workflow.Now(ctx)
+	f.last = tell(err)
 	if isOutage(err) {
-		t.say(ctx, fmt.Sprintf("%s, waiting for the ledger: %s", name, f.text))
+		t.say(ctx, fmt.Sprintf("%s, waiting for the ledger: %s", name, errorText(err)))
 		return
 	}
-	t.say(ctx, fmt.Sprintf("%s, attempt %d: %s", name, f.attempts+1, f.text))
+	t.say(ctx, fmt.Sprintf("%s, attempt %d: %s", name, f.attempts+1, errorText(err)))
 }
 
 // report keeps the recorded outcome of a step for the status and the result. Resolving a step reports the step's own
@@ -132,6 +135,11 @@ func (t *transfer) end(ctx workflow.Context, state State, why *activities.StepOu
 			t.setAside(ctx, state, why)
 		}
 	}
+	left := t.left(state, why)
+	if state == StateDiscarded {
+		result.Left = &left
+	}
+	t.settle(ctx, state, left)
 	t.status.Result = &result
 	t.say(ctx, detail)
 	t.publish(ctx, state)
@@ -139,6 +147,21 @@ func (t *transfer) end(ctx workflow.Context, state State, why *activities.StepOu
 		return TransferResult{}, err
 	}
 	return result, nil
+}
+
+// left says where the money is at an end.
+func (t *transfer) left(state State, why *activities.StepOutcome) Whereabouts {
+	at := Whereabouts{
+		Place: ledger.PlaceSource, Account: t.parsed.From.String(),
+		Amount: t.parsed.Amount.Format(t.parsed.Asset), Asset: t.parsed.Asset.String(),
+	}
+	switch {
+	case state == StateCompleted:
+		at.Place, at.Account = ledger.PlaceDestination, t.parsed.To.String()
+	case state == StateDiscarded && why.Key == StepKey(t.workflowID, StepRefund):
+		at.Place, at.Account = ledger.PlaceTransit, t.transit()
+	}
+	return at
 }
 
 // refuseRequest fails the workflow: this request has no outcome, and none of its money has moved.

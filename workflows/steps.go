@@ -11,7 +11,7 @@ import (
 	"payonce/ledger"
 )
 
-// step is a forward step: post, withdraw or deposit. Its activity has the name of its kind.
+// step is one write to a ledger: post, withdraw, deposit or refund. Its activity has the name of its kind.
 type step struct {
 	name     Step
 	kind     ledger.Kind
@@ -69,24 +69,31 @@ func (s step) call() call {
 	return call{step: s.name, ledger: s.input.Ledger, activity: s.activity, input: s.input}
 }
 
-// resolveCall asks for the outcome of s, which is given up because of cause.
-func resolveCall(s step, cause error) call {
-	code := ledger.CodeAttemptsExhausted
-	if temporal.IsCanceledError(cause) {
-		code = ledger.CodeCancelled
+// resolveCall asks for the outcome of s, which is given up because of cause, or because a person has discarded the transfer.
+func (t *transfer) resolveCall(s step, cause error) call {
+	var code ledger.Code
+	var detail string
+	switch {
+	case t.discard != nil:
+		code, detail = ledger.CodeDiscarded, decisionText(t.discard.Action, t.discard.By, t.discard.Reason)
+	case temporal.IsCanceledError(cause):
+		code, detail = ledger.CodeCancelled, errorText(cause)
+	default:
+		code, detail = ledger.CodeAttemptsExhausted, errorText(cause)
 	}
 	return call{
 		step: s.resolve, ledger: s.input.Ledger, activity: "Resolve",
-		input: activities.ResolveInput{Kind: s.kind, Step: s.input, Code: code, Detail: ledger.ClipNote(errorText(cause))},
+		input: activities.ResolveInput{Kind: s.kind, Step: s.input, Code: code, Detail: ledger.ClipNote(detail)},
 	}
 }
 
-// refundCall gives the withdraw back: the same money, the other way.
-func (t *transfer) refundCall() call {
+// refundStep gives the withdraw back: the same money, the other way. When the transfer is discarded it is resolved without
+// being tried.
+func (t *transfer) refundStep() step {
 	withdraw := t.withdraw().input
 	refund := t.stepInput(StepRefund, withdraw.Ledger, withdraw.To, withdraw.From, withdraw.Other)
 	refund.Reverses = withdraw.Key
-	return call{step: StepRefund, ledger: refund.Ledger, activity: "Refund", input: refund}
+	return step{name: StepRefund, kind: ledger.KindRefund, activity: "Refund", resolve: StepResolveRefund, input: refund}
 }
 
 // forward tries a forward step: first fast, then durably, under the same key. An error other than a wrong request leaves
@@ -193,7 +200,7 @@ func (t *transfer) summary(c call) string {
 		return fmt.Sprintf("deposit %s to %s", money, t.parsed.To)
 	case StepRefund:
 		return fmt.Sprintf("refund %s to %s", money, t.parsed.From)
-	case StepResolvePost, StepResolveWithdraw, StepResolveDeposit:
+	case StepResolvePost, StepResolveWithdraw, StepResolveDeposit, StepResolveRefund:
 		return fmt.Sprintf("%s of %s", c.step, money)
 	default:
 		return string(c.step)
@@ -203,7 +210,7 @@ func (t *transfer) summary(c call) string {
 // stepFailures is what went wrong with one step in this run.
 type stepFailures struct {
 	attempts int
-	first    time.Time
-	last     time.Time
-	text     string
+	firstAt  time.Time
+	lastAt   time.Time
+	last     toldError
 }

@@ -40,7 +40,7 @@ func (t *transfer) withinOneLedger(ctx workflow.Context) (TransferResult, error)
 	case ledger.OutcomeRefused:
 		return t.end(ctx, StateRejected, &post)
 	case ledger.OutcomeSealed:
-		return t.end(ctx, givenUpAs(post, StateFailed), &post)
+		return t.end(ctx, givenUpAs(post), &post)
 	default:
 		return t.unknownState(post)
 	}
@@ -58,7 +58,7 @@ func (t *transfer) betweenLedgers(ctx workflow.Context) (TransferResult, error) 
 	case ledger.OutcomeRefused:
 		return t.end(ctx, StateRejected, &withdraw)
 	case ledger.OutcomeSealed:
-		return t.end(ctx, givenUpAs(withdraw, StateFailed), &withdraw)
+		return t.end(ctx, givenUpAs(withdraw), &withdraw)
 	default:
 		return t.unknownState(withdraw)
 	}
@@ -68,20 +68,35 @@ func (t *transfer) betweenLedgers(ctx workflow.Context) (TransferResult, error) 
 	case ledger.OutcomeApplied:
 		return t.end(ctx, StateCompleted, nil)
 	case ledger.OutcomeRefused, ledger.OutcomeSealed:
-		t.refund(ctx)
-		return t.end(ctx, givenUpAs(deposit, StateCompensated), &deposit)
+		refund := t.refund(ctx)
+		if refund.State == ledger.OutcomeSealed {
+			return t.end(ctx, StateDiscarded, &refund)
+		}
+		return t.end(ctx, takenBackAs(deposit), &deposit)
 	default:
 		return t.unknownState(deposit)
 	}
 }
 
-// givenUpAs is the end after a step that did not apply: cancelled if that is why its key was sealed, else otherwise. The
-// ledger remembers the reason, so a later run of the same transfer ends the same way.
-func givenUpAs(outcome activities.StepOutcome, otherwise State) State {
-	if outcome.State == ledger.OutcomeSealed && outcome.Code == ledger.CodeCancelled {
+// givenUpAs is the end after the first step was sealed, by the reason that the ledger remembers: so a later run of the same
+// transfer ends the same way.
+func givenUpAs(sealed activities.StepOutcome) State {
+	switch sealed.Code {
+	case ledger.CodeCancelled:
+		return StateCancelled
+	case ledger.CodeDiscarded:
+		return StateDiscarded
+	default:
+		return StateFailed
+	}
+}
+
+// takenBackAs is the end after a deposit that did not apply and a refund that did.
+func takenBackAs(deposit activities.StepOutcome) State {
+	if deposit.State == ledger.OutcomeSealed && deposit.Code == ledger.CodeCancelled {
 		return StateCancelled
 	}
-	return otherwise
+	return StateCompensated
 }
 
 // decide gives a forward step its outcome. When its attempts did not, the outcome is unknown, whatever the last error
@@ -103,7 +118,7 @@ func (t *transfer) decideDeposit(ctx workflow.Context) activities.StepOutcome {
 		if err == nil {
 			return outcome
 		}
-		if t.park(ctx, StepDeposit, err) == ActionCompensate {
+		if t.park(ctx, StepDeposit, err) != ActionRetry {
 			return activities.StepOutcome{State: ledger.OutcomeRefused, Code: ledger.CodeKeyConflict, Detail: errorText(err)}
 		}
 	}
@@ -114,31 +129,34 @@ func (t *transfer) decideDeposit(ctx workflow.Context) activities.StepOutcome {
 func (t *transfer) resolve(ctx workflow.Context, s step, cause error) (activities.StepOutcome, error) {
 	disconnected, cancel := workflow.NewDisconnectedContext(ctx)
 	defer cancel()
-	c := resolveCall(s, cause)
 	for {
-		outcome, err := t.insist(disconnected, c)
+		outcome, err := t.insist(disconnected, t.resolveCall(s, cause))
 		if err == nil || isWrongRequest(err) {
 			return outcome, err
 		}
-		if t.park(ctx, c.step, err) == ActionCompensate {
-			t.takeBack = true
-		}
+		t.park(ctx, s.resolve, err)
 	}
 }
 
-// refund gives the withdraw back. It does not return before the money is back.
-func (t *transfer) refund(ctx workflow.Context) {
+// refund gives the withdraw back. It does not return before the money is back, or a person has discarded the transfer and the
+// refund is sealed: then it never moves again.
+func (t *transfer) refund(ctx workflow.Context) activities.StepOutcome {
 	disconnected, cancel := workflow.NewDisconnectedContext(ctx)
 	defer cancel()
 	for {
-		outcome, err := t.insist(disconnected, t.refundCall())
-		if err == nil && outcome.State == ledger.OutcomeApplied {
-			return
+		s := t.refundStep()
+		c := s.call()
+		if t.discard != nil {
+			c = t.resolveCall(s, nil)
+		}
+		outcome, err := t.insist(disconnected, c)
+		if err == nil && (outcome.State == ledger.OutcomeApplied || outcome.Code == ledger.CodeDiscarded) {
+			return outcome
 		}
 		if err == nil {
-			// Only a defect leads here: a refund of an applied withdraw is never refused, and nothing seals its key.
+			// Only a defect leads here: a refund of an applied withdraw is never refused, and only a discard seals its key.
 			err = temporal.NewApplicationError("the refund was "+string(outcome.State)+": "+outcome.Detail, string(outcome.Code))
 		}
-		t.park(ctx, StepRefund, err)
+		t.park(ctx, c.step, err)
 	}
 }

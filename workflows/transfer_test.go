@@ -3,6 +3,7 @@ package workflows_test
 import (
 	"context"
 	"errors"
+	"slices"
 	"testing"
 	"time"
 
@@ -47,6 +48,7 @@ var (
 	poison     = answer{err: temporal.NewApplicationError("constraint violated", activities.ErrorLedger)}
 	conflict   = answer{err: temporal.NewNonRetryableApplicationError("taken", activities.ErrorKeyConflict, nil)}
 	notHere    = answer{err: temporal.NewNonRetryableApplicationError("elsewhere", activities.ErrorLedgerNotServed, nil)}
+	sealedNow  = answer{state: ledger.OutcomeSealed} // by this run, with its reason
 	neverAsked = answer{err: errors.New("this activity was not to be called")}
 )
 
@@ -54,6 +56,7 @@ var (
 type ledgers struct {
 	post, withdraw, deposit, refund              answer
 	resolvePost, resolveWithdraw, resolveDeposit answer
+	resolveRefund                                answer
 	fast                                         *answer // instead, on the fast path
 	calls                                        []string
 	resolves                                     []activities.ResolveInput
@@ -108,6 +111,7 @@ func newWorld(t *testing.T, l *ledgers) *world {
 			l.resolves = append(l.resolves, in)
 			a := map[ledger.Kind]answer{
 				ledger.KindPost: l.resolvePost, ledger.KindWithdraw: l.resolveWithdraw, ledger.KindDeposit: l.resolveDeposit,
+				ledger.KindRefund: l.resolveRefund,
 			}[in.Kind]
 			if a.state == ledger.OutcomeSealed && a.code == "" {
 				a.code = in.Code // the ledger records why it sealed
@@ -138,7 +142,6 @@ func (w *world) start(in workflows.TransferInput) {
 }
 
 func TestProtocolTable(t *testing.T) {
-	sealedNow := answer{state: ledger.OutcomeSealed} // by this run, with its reason
 	for _, row := range []struct {
 		name    string
 		in      workflows.TransferInput
@@ -372,6 +375,42 @@ func TestParked(t *testing.T) {
 			func(*ledgers) {}, workflows.StateCompensated,
 		},
 		{
+			"resolve-deposit, discard",
+			ledgers{withdraw: applied, deposit: poison, resolveDeposit: poison, refund: neverAsked},
+			workflows.StepResolveDeposit, ledger.PlaceUnknown, "us/transit:eu or eu/bob", workflows.ActionDiscard,
+			func(l *ledgers) { l.resolveDeposit, l.resolveRefund = sealedNow, sealedNow }, workflows.StateDiscarded,
+		},
+		{
+			"resolve-deposit, discard, but it had arrived",
+			ledgers{withdraw: applied, deposit: poison, resolveDeposit: poison, resolveRefund: neverAsked},
+			workflows.StepResolveDeposit, ledger.PlaceUnknown, "us/transit:eu or eu/bob", workflows.ActionDiscard,
+			func(l *ledgers) { l.resolveDeposit = applied }, workflows.StateCompleted,
+		},
+		{
+			"resolve-withdraw, discard",
+			ledgers{withdraw: poison, resolveWithdraw: poison, deposit: neverAsked, resolveDeposit: sealedNow, refund: neverAsked, resolveRefund: sealedNow},
+			workflows.StepResolveWithdraw, ledger.PlaceUnknown, "us/alice or us/transit:eu", workflows.ActionDiscard,
+			func(l *ledgers) { l.resolveWithdraw = applied }, workflows.StateDiscarded,
+		},
+		{
+			"refund, discard",
+			ledgers{withdraw: applied, deposit: refused, refund: poison, resolveRefund: sealedNow},
+			workflows.StepRefund, ledger.PlaceTransit, "us/transit:eu", workflows.ActionDiscard,
+			func(*ledgers) {}, workflows.StateDiscarded,
+		},
+		{
+			"refund, discard, but it was back",
+			ledgers{withdraw: applied, deposit: refused, refund: poison, resolveRefund: applied},
+			workflows.StepRefund, ledger.PlaceTransit, "us/transit:eu", workflows.ActionDiscard,
+			func(*ledgers) {}, workflows.StateCompensated,
+		},
+		{
+			"deposit's key taken, discard",
+			ledgers{withdraw: applied, deposit: conflict, refund: neverAsked, resolveRefund: sealedNow},
+			workflows.StepDeposit, ledger.PlaceTransit, "us/transit:eu", workflows.ActionDiscard,
+			func(*ledgers) {}, workflows.StateDiscarded,
+		},
+		{
 			"deposit's key taken, retry",
 			ledgers{withdraw: applied, deposit: conflict},
 			workflows.StepDeposit, ledger.PlaceTransit, "us/transit:eu", workflows.ActionRetry,
@@ -406,7 +445,13 @@ func TestParked(t *testing.T) {
 				decide("stale", workflows.Decision{Action: row.action, By: "op", Parking: parked.Parking.Number + 1})
 				decide("nonsense", workflows.Decision{Action: "hurry", By: "op", Parking: parked.Parking.Number})
 				decide("anonymous", workflows.Decision{Action: row.action, Parking: parked.Parking.Number})
-				decide("good", workflows.Decision{Action: row.action, By: "op", Reason: "repaired", Parking: parked.Parking.Number})
+				decide("other run", workflows.Decision{Action: row.action, By: "op", Reason: "x", Parking: parked.Parking.Number, Run: "other"})
+				decide("no reason", workflows.Decision{Action: workflows.ActionDiscard, By: "op", Parking: parked.Parking.Number, SettledOutside: true})
+				decide("not settled", workflows.Decision{Action: workflows.ActionDiscard, By: "op", Reason: "enough", Parking: parked.Parking.Number})
+				decide("good", workflows.Decision{
+					Action: row.action, By: "op", Reason: "repaired", Parking: parked.Parking.Number, Run: parked.Parking.Run,
+					SettledOutside: row.action == workflows.ActionDiscard,
+				})
 				decide("late", workflows.Decision{Action: row.action, By: "other", Parking: parked.Parking.Number})
 			}, 24*time.Hour)
 
@@ -417,7 +462,9 @@ func TestParked(t *testing.T) {
 			require.Equal(t, row.place, parked.Parking.Place)
 			require.Equal(t, row.account, parked.Parking.Account)
 			require.Contains(t, parked.Detail, "parked at "+string(row.step))
-			require.Len(t, refusals, 4, "stale, nonsense, anonymous and late decisions are refused")
+			require.Len(t, refusals, 7, "stale, nonsense, anonymous, … and late decisions are refused")
+			require.ErrorContains(t, refusals[6], "op decided to "+string(row.action), "the other is told who did what")
+			require.ErrorContains(t, refusals[6], "(repaired)")
 			require.NotEmpty(t, decided.Request.ID)
 			require.Equal(t, row.state, result.State)
 
@@ -425,11 +472,33 @@ func TestParked(t *testing.T) {
 			require.True(t, l.letters[0].Parked)
 			require.Equal(t, ledger.DeadLetterOpen, l.letters[0].State)
 			require.Equal(t, row.place, l.letters[0].Place)
-			require.Equal(t, []string{"retry", "compensate"}, l.letters[0].Choices)
+			require.Equal(t, []string{"retry", "compensate", "discard"}, l.letters[0].Choices)
 			require.NotEmpty(t, l.letters[0].Error)
+			require.Equal(t, 1, l.letters[0].Parking)
+			require.Equal(t, parked.Parking.Run, l.letters[0].Run)
 			require.Equal(t, ledger.DeadLetterClosed, l.letters[1].State)
 			require.Equal(t, string(row.action)+" by op: repaired", l.letters[1].Resolution)
+			require.Equal(t, &activities.DecisionView{ID: "good", Action: string(row.action), By: "op", Reason: "repaired"}, l.letters[1].Decision)
 			require.Equal(t, l.letters[0].Key, l.letters[1].Key)
+
+			// In the end the letter says where the money is now.
+			last := l.letters[slices.IndexFunc(l.letters, func(d activities.DeadLetterView) bool { return d.Ended != "" && d.State == ledger.DeadLetterClosed })]
+			require.Equal(t, l.letters[0].Key, last.Key)
+			require.Equal(t, string(row.state), last.Ended)
+			want := map[workflows.State][]any{
+				workflows.StateCompleted:   {ledger.PlaceDestination, "eu/bob"},
+				workflows.StateCompensated: {ledger.PlaceSource, "us/alice"},
+				workflows.StateDiscarded:   {ledger.PlaceTransit, "us/transit:eu"},
+			}[row.state]
+			require.Equal(t, want, []any{last.Place, last.Account})
+			if row.state == workflows.StateDiscarded {
+				require.Equal(t, &workflows.Whereabouts{Place: ledger.PlaceTransit, Account: "us/transit:eu", Amount: "10.00", Asset: "USD/2"}, result.Left)
+			} else {
+				require.Nil(t, result.Left)
+			}
+			for i := 1; i < len(l.letters); i++ {
+				require.True(t, l.letters[i].AsOf.After(l.letters[i-1].AsOf), "the letters have an order")
+			}
 		})
 	}
 }
@@ -555,7 +624,10 @@ func TestAttemptCaps(t *testing.T) {
 	require.Equal(t, map[string]int{"Withdraw fast": 1, "Deposit fast": 2, "Deposit": 10, "Resolve deposit": 1, "Refund": 1}, count)
 	require.Equal(t, 12, l.letters[0].Attempts)
 	require.Equal(t, "transfer/t1/deposit", l.letters[0].Key)
-	require.Equal(t, "constraint violated (LedgerError)", l.letters[0].Error)
+	require.Equal(t, []string{"constraint violated", "LedgerError"}, []string{l.letters[0].Error, l.letters[0].ErrorType})
+	require.Equal(t, []string{"retry", "discard"}, l.letters[0].Choices)
+	require.Equal(t, "compensated", l.letters[0].Ended)
+	require.Equal(t, []string{"us/alice", "eu/bob"}, []string{l.letters[0].From, l.letters[0].To})
 	require.Equal(t, "us/alice", l.letters[0].Account)
 	require.Equal(t, ledger.PlaceSource, l.letters[0].Place)
 	require.Equal(t, ledger.CodeAttemptsExhausted, l.resolves[0].Code)

@@ -81,6 +81,14 @@ func (g *guard) DeadLetterPut(ctx context.Context, letter ledger.DeadLetter) err
 	return err
 }
 
+func (g *guard) DeadLetterDecide(ctx context.Context, decision ledger.DeadLetterDecision) (ledger.DeadLetterRecord, error) {
+	return guarded(ctx, g, func() (ledger.DeadLetterRecord, error) { return g.books.DeadLetterDecide(ctx, decision) })
+}
+
+func (g *guard) DeadLetter(ctx context.Context, key ledger.Key) (ledger.DeadLetterRecord, error) {
+	return guarded(ctx, g, func() (ledger.DeadLetterRecord, error) { return g.books.DeadLetter(ctx, key) })
+}
+
 func (g *guard) DeadLetters(ctx context.Context, page ledger.DeadLettersPage) ([]ledger.DeadLetter, error) {
 	return guarded(ctx, g, func() ([]ledger.DeadLetter, error) { return g.books.DeadLetters(ctx, page) })
 }

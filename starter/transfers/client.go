@@ -192,8 +192,8 @@ func (c *Client) Transfer(ctx context.Context, in workflows.TransferInput) (work
 
 // Decide tells a parked transfer what a person has decided, and returns where it stands once it is taken up. A repeat of
 // the same decision about the same parking is carried out once. A decision that the transfer refuses, because it is not
-// parked or no longer where the decision thinks, is an error of type workflows.ErrorDecisionRefused. ErrUnknown if there
-// is no such transfer, ErrEnded if it has ended.
+// parked or no longer where the decision thinks, or because somebody else has decided, is an error of type
+// workflows.ErrorDecisionRefused. ErrUnknown if there is no such transfer, ErrEnded if its workflow is closed.
 func (c *Client) Decide(ctx context.Context, id string, decision workflows.Decision) (workflows.TransferStatus, error) {
 	var status workflows.TransferStatus
 	if err := checkID(id); err != nil {
@@ -202,7 +202,7 @@ func (c *Client) Decide(ctx context.Context, id string, decision workflows.Decis
 	handle, err := c.temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
 		WorkflowID:   workflows.TransferWorkflowID(id),
 		UpdateName:   workflows.DecideUpdate,
-		UpdateID:     fmt.Sprintf("parking-%d-%s", decision.Parking, decision.Action),
+		UpdateID:     decision.UpdateID(),
 		Args:         []any{decision},
 		WaitForStage: client.WorkflowUpdateStageCompleted,
 	})
@@ -210,6 +210,32 @@ func (c *Client) Decide(ctx context.Context, id string, decision workflows.Decis
 		err = handle.Get(ctx, &status)
 	}
 	return status, c.explainGone(ctx, id, err)
+}
+
+// DecideEnded decides about a dead letter whose transfer has ended, and returns what came of it. A repeat of the same
+// decision is carried out once; one that comes too late, or is about another version of the letter, is an error of type
+// workflows.ErrorDecisionRefused that says who decided. When the context ends first, the decision stands, and is carried
+// out when the ledger can be reached: the same call tells. ErrDifferentRequest if the ID of the transfer that was to be made
+// anew is that of another request, which nobody but its client has chosen; nothing moved.
+func (c *Client) DecideEnded(ctx context.Context, decision workflows.EndedDecision) (workflows.EndedDecided, error) {
+	var decided workflows.EndedDecided
+	run, err := c.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID:                       decision.WorkflowID(),
+		TaskQueue:                workflows.TaskQueue,
+		WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE_FAILED_ONLY,
+		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
+		StaticSummary:            string(decision.Action) + " " + decision.Key,
+	}, workflows.DeadLetterDecideWorkflow, decision)
+	if err == nil {
+		err = run.Get(ctx, &decided)
+	}
+	if err != nil || decided.Transfer == "" {
+		return decided, err
+	}
+	letter := &decided.Letter
+	return decided, c.mustBeSame(ctx, workflows.TransferInput{
+		ID: decided.Transfer, From: letter.From, To: letter.To, Amount: letter.Amount, Asset: letter.Asset, Retries: letter.Transfer,
+	}, "")
 }
 
 // Cancel asks a transfer to stop. It returns when the server has taken note; whether that was in time, its end tells:

@@ -87,6 +87,8 @@ func recallState(outcomes map[workflows.Step]*activities.OperationView) (state w
 		return workflows.StateRejected, first
 	case first != nil && first.State == ledger.OutcomeSealed:
 		return givenUpAs(first, workflows.StateFailed), first
+	case refund != nil && refund.Code == ledger.CodeDiscarded:
+		return workflows.StateDiscarded, refund
 	case isApplied(refund) && deposit != nil && !isApplied(deposit):
 		return givenUpAs(deposit, workflows.StateCompensated), deposit
 	case isApplied(refund):
@@ -103,12 +105,17 @@ func isApplied(operation *activities.OperationView) bool {
 	return operation != nil && operation.State == ledger.OutcomeApplied
 }
 
-// givenUpAs is the end after a step that did not apply: cancelled if that is why its key was sealed.
+// givenUpAs is the end after a step that did not apply, by why its key was sealed. A discard is an end of its own only as long
+// as the money did not come back.
 func givenUpAs(operation *activities.OperationView, otherwise workflows.State) workflows.State {
-	if operation.State == ledger.OutcomeSealed && operation.Code == ledger.CodeCancelled {
+	switch {
+	case operation.State == ledger.OutcomeSealed && operation.Code == ledger.CodeCancelled:
 		return workflows.StateCancelled
+	case operation.State == ledger.OutcomeSealed && operation.Code == ledger.CodeDiscarded && otherwise == workflows.StateFailed:
+		return workflows.StateDiscarded
+	default:
+		return otherwise
 	}
-	return otherwise
 }
 
 // requestFrom is the transfer that an operation is a step of.

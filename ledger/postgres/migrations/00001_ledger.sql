@@ -92,53 +92,79 @@ create table entries (
     constraint entries_amount_check check (amount <> 0)
 );
 
+-- One row for each step that was ever set aside: what the latest write says, and the request, to ask for it again.
 create table dead_letters (
-    id         bigint generated always as identity,
-    key        text collate "C" not null,
-    transfer   text collate "C" not null,
-    step       text collate "C" not null,
-    state      text collate "C" not null,
-    parked     boolean not null,
-    error      text not null,
-    attempts   bigint not null,
-    first_at   timestamptz not null,
-    last_at    timestamptz not null,
-    place      text collate "C" not null,
-    account    text collate "C" not null,
-    asset      text collate "C" not null,
-    amount     numeric(38, 0) not null,
-    choices    text[] not null,
-    resolution text not null,
+    id           bigint generated always as identity,
+    key          text collate "C" not null,
+    transfer     text collate "C" not null,
+    step         text collate "C" not null,
+    state        text collate "C" not null,
+    parked       boolean not null,
+    run          text collate "C" not null, -- of the transfer's workflow
+    parking      integer not null,          -- the number of the parking in that run; 0: it was not parked
+    ended        text collate "C" not null, -- how the transfer ended; '': it has not
+    error        text not null,
+    error_type   text collate "C" not null,
+    causes       json not null,             -- [{"type", "text"}], outermost first
+    attempts     bigint not null,
+    first_at     timestamptz not null,
+    last_at      timestamptz not null,
+    place        text collate "C" not null,
+    account      text collate "C" not null,
+    asset        text collate "C" not null,
+    amount       numeric(38, 0) not null,
+    from_account text collate "C" not null,
+    to_account   text collate "C" not null,
+    memo         text not null,
+    metadata     jsonb,
+    choices      text[] not null,
+    resolution   text not null,
+    as_of        timestamptz not null,      -- orders the writes; the workflow's clock
+    version      bigint not null default 1, -- the number of writes that counted
     constraint dead_letters_pkey primary key (id),
     constraint dead_letters_key_key unique (key),
     constraint dead_letters_key_check check (octet_length(key) between 1 and 256),
     constraint dead_letters_state_check check (state in ('open', 'closed')),
+    constraint dead_letters_parked_check check (not parked or (state = 'open' and parking > 0 and ended = '')),
     constraint dead_letters_place_check check (place in ('unknown', 'source', 'transit', 'destination')),
     constraint dead_letters_attempts_check check (attempts >= 0),
+    constraint dead_letters_parking_check check (parking >= 0),
     constraint dead_letters_amount_check check (amount >= 0)
 );
 
 create index dead_letters_last_at_idx on dead_letters (last_at desc, id desc);
+create index dead_letters_transfer_idx on dead_letters (transfer);
 
--- What a dead letter has been, each time it changed.
+-- What happened to a dead letter: each time that it was set aside, each decision with who took it and why, and the end. A
+-- write is one action, however often it arrives, and also when it arrives too late to change the letter.
 create table dead_letter_actions (
     id             bigint generated always as identity,
     dead_letter_id bigint not null,
     at             timestamptz not null default clock_timestamp(),
+    action         text collate "C" not null,
+    decided_by     text not null,             -- '': no person
+    reason         text not null,
+    update_id      text collate "C" not null, -- of the decision
+    run            text collate "C" not null,
+    as_of          timestamptz not null,
     state          text collate "C" not null,
-    parked         boolean not null,
     error          text not null,
+    error_type     text collate "C" not null,
     attempts       bigint not null,
-    last_at        timestamptz not null,
     place          text collate "C" not null,
     account        text collate "C" not null,
-    amount         numeric(38, 0) not null,
     resolution     text not null,
     constraint dead_letter_actions_pkey primary key (id),
-    constraint dead_letter_actions_dead_letter_fkey foreign key (dead_letter_id) references dead_letters (id)
+    constraint dead_letter_actions_dead_letter_fkey foreign key (dead_letter_id) references dead_letters (id),
+    constraint dead_letter_actions_once_key unique (dead_letter_id, run, as_of, update_id),
+    constraint dead_letter_actions_action_check check (action in ('set-aside', 'retry', 'compensate', 'discard', 'end')),
+    constraint dead_letter_actions_decided_check check ((action in ('set-aside', 'end')) = (decided_by = ''))
 );
 
 create index dead_letter_actions_dead_letter_idx on dead_letter_actions (dead_letter_id, id);
+
+-- A decision is recorded once for its update, also by a run that took it over.
+create unique index dead_letter_actions_update_key on dead_letter_actions (dead_letter_id, run, update_id) where update_id <> '';
 
 -- The version of an account's last entry that is earlier than a moment, or 0.
 -- +goose StatementBegin

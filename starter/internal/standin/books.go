@@ -5,10 +5,12 @@
 package standin
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
@@ -22,7 +24,7 @@ type Books struct {
 	accounts []*ledger.Account
 	records  map[ledger.Key]*ledger.Record
 	entries  []ledger.Entry
-	letters  map[ledger.Key]ledger.DeadLetter
+	letters  map[ledger.Key]*ledger.DeadLetterRecord
 	before   func(ctx context.Context, operation *ledger.Operation, resolve bool) error
 }
 
@@ -30,7 +32,7 @@ var _ activities.Ledger = (*Books)(nil)
 
 // NewBooks returns an empty ledger.
 func NewBooks() *Books {
-	return &Books{records: make(map[ledger.Key]*ledger.Record), letters: make(map[ledger.Key]ledger.DeadLetter)}
+	return &Books{records: make(map[ledger.Key]*ledger.Record), letters: make(map[ledger.Key]*ledger.DeadLetterRecord)}
 }
 
 // Before has f called before each operation is posted or resolved: its error is the ledger's answer. Nil is nothing.
@@ -242,8 +244,59 @@ func (b *Books) entriesOf(name string, asset ledger.Asset) []ledger.Entry {
 func (b *Books) DeadLetterPut(_ context.Context, letter ledger.DeadLetter) error {
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	b.letters[letter.Key] = letter
+	record := b.letters[letter.Key]
+	if record == nil {
+		record = &ledger.DeadLetterRecord{Letter: ledger.DeadLetter{ID: int64(len(b.letters) + 1)}}
+		b.letters[letter.Key] = record
+	}
+	if !letter.AsOf.After(record.Letter.AsOf) {
+		return nil
+	}
+	action := ledger.DeadLetterAction{At: time.Now(), Action: ledger.ActionSetAside, Error: letter.Error}
+	switch {
+	case letter.Decision != nil:
+		action.Action, action.By, action.Reason, action.UpdateID = letter.Decision.Action, letter.Decision.By, letter.Decision.Reason, letter.Decision.ID
+	case letter.State == ledger.DeadLetterClosed:
+		action.Action = ledger.ActionEnd
+	}
+	action.Resolution = letter.Resolution
+	letter.ID, letter.Version, letter.Decision = record.Letter.ID, record.Letter.Version+1, nil
+	record.Letter, record.Actions = letter, append(record.Actions, action)
 	return nil
+}
+
+// DeadLetterDecide closes an open dead letter of a transfer that has ended.
+func (b *Books) DeadLetterDecide(_ context.Context, decision ledger.DeadLetterDecision) (ledger.DeadLetterRecord, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	record := b.letters[decision.Key]
+	if record == nil {
+		return ledger.DeadLetterRecord{}, ledger.ErrDeadLetterUnknown
+	}
+	letter := &record.Letter
+	if last := record.Decided(); last != nil && last.UpdateID == decision.ID {
+		return *record, nil
+	}
+	if letter.State != ledger.DeadLetterOpen || letter.Version != decision.Version || letter.Ended == "" {
+		return *record, fmt.Errorf("%w: it is at version %d", ledger.ErrDecisionRefused, letter.Version)
+	}
+	letter.State, letter.Choices, letter.Resolution = ledger.DeadLetterClosed, nil, decision.Resolution
+	letter.Version++
+	record.Actions = append(record.Actions, ledger.DeadLetterAction{
+		At: time.Now(), Action: decision.Action, By: decision.By, Reason: decision.Reason, UpdateID: decision.ID, Resolution: decision.Resolution,
+	})
+	return *record, nil
+}
+
+// DeadLetter reads a dead letter with its actions.
+func (b *Books) DeadLetter(_ context.Context, key ledger.Key) (ledger.DeadLetterRecord, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	record := b.letters[key]
+	if record == nil {
+		return ledger.DeadLetterRecord{}, ledger.ErrDeadLetterUnknown
+	}
+	return *record, nil
 }
 
 // DeadLetters reads dead letters, newest first.
@@ -251,11 +304,18 @@ func (b *Books) DeadLetters(_ context.Context, page ledger.DeadLettersPage) ([]l
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var letters []ledger.DeadLetter
-	for _, letter := range b.letters {
-		if (page.Key == "" || letter.Key == page.Key) && (page.State == "" || letter.State == page.State) {
+	for _, record := range b.letters {
+		letter := record.Letter
+		fits := (page.Transfer == "" || letter.Transfer == page.Transfer) && (page.State == "" || letter.State == page.State) &&
+			(page.Step == "" || letter.Step == page.Step) && (page.Place == "" || letter.Place == page.Place) && (!page.Parked || letter.Parked) &&
+			(page.Error == letter.ErrorType || strings.Contains(strings.ToLower(letter.Error), strings.ToLower(page.Error))) &&
+			(page.Since.IsZero() || !letter.LastAt.Before(page.Since)) && (page.Until.IsZero() || letter.LastAt.Before(page.Until))
+		if after := page.After; fits && (after == nil || letter.LastAt.Before(after.LastAt) || letter.LastAt.Equal(after.LastAt) && letter.ID < after.ID) {
 			letters = append(letters, letter)
 		}
 	}
-	slices.SortFunc(letters, func(a, b ledger.DeadLetter) int { return b.LastAt.Compare(a.LastAt) })
+	slices.SortFunc(letters, func(a, b ledger.DeadLetter) int {
+		return cmp.Or(b.LastAt.Compare(a.LastAt), cmp.Compare(b.ID, a.ID))
+	})
 	return letters[:min(len(letters), page.Limit)], nil
 }

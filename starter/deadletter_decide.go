@@ -1,0 +1,260 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/temporal"
+
+	"payonce/activities"
+	"payonce/ledger"
+	"payonce/starter/asking"
+	"payonce/starter/transfers"
+	"payonce/workflows"
+)
+
+// decisionWords is what a person says beside which letters it is about.
+type decisionWords struct {
+	action         workflows.Action
+	by, reason     string
+	settledOutside bool
+}
+
+func (d *decisionWords) register(cmd *cobra.Command) {
+	cmd.Flags().StringVar(&d.by, "by", "", "who decides (required)")
+	cmd.Flags().StringVar(&d.reason, "reason", "", "why")
+	if d.action == workflows.ActionDiscard {
+		cmd.Flags().Lookup("reason").Usage = "why (required)"
+		cmd.Flags().BoolVar(&d.settledOutside, "settled-outside", false,
+			"whoever was to have the money has it: needed as long as it is in transit, or nobody knows where")
+	}
+}
+
+func (d *decisionWords) check() error {
+	words := ledger.Decision{By: d.by, Reason: d.reason}
+	if err := words.Validate(); err != nil {
+		return err
+	}
+	if d.action == workflows.ActionDiscard && d.reason == "" {
+		return usagef("reason: --reason is required: it is all that is left of the transfer's story")
+	}
+	return nil
+}
+
+// decisionView is what came of a decision.
+type decisionView struct {
+	Key      string           `json:"key"`
+	Transfer string           `json:"transfer"`
+	Action   workflows.Action `json:"action"`
+	By       string           `json:"by"`
+	Reason   string           `json:"reason,omitempty"`
+	// Outcome is "taken", "would-be-taken", "refused", "pending" or "failed"; Detail says more, for a person.
+	Outcome decisionOutcome `json:"outcome"`
+	Detail  string          `json:"detail"`
+	// NewTransfer is the ID of the transfer that is made in place of one that has ended.
+	NewTransfer string `json:"new_transfer,omitempty"`
+}
+
+type decisionOutcome string
+
+const (
+	decisionTaken   decisionOutcome = "taken"
+	decisionWould   decisionOutcome = "would-be-taken"
+	decisionRefused decisionOutcome = "refused"
+	decisionPending decisionOutcome = "pending"
+	decisionFailed  decisionOutcome = "failed"
+)
+
+func (v *decisionView) text(w io.Writer) error {
+	return writeLines(w, "", fmt.Sprintf("%s: %s by %s: %s: %s", v.Key, v.Action, v.By, v.Outcome, v.Detail))
+}
+
+var decideTexts = map[workflows.Action]struct{ short, long string }{
+	workflows.ActionRetry: {"Give a parked step fresh attempts, or make a transfer anew that failed or was compensated", `Retry a dead letter.
+
+A parked step gets fresh attempts, under the same key: whatever an earlier attempt has done is not done again. A transfer that
+failed or was compensated is made anew under a new ID that names the old one (rent~retry-1 for rent), once, however often and
+by however many people it is asked for. A transfer that completed, was rejected or was cancelled is not retried: to pay again
+after a rejection is the client's to decide, with a new ID.
+
+With --all and the filters of list, every open dead letter that fits is retried, --rate of them a second at most; --dry-run
+only tells which.`},
+	workflows.ActionCompensate: {"Take a parked transfer back", `Take a parked transfer back: a deposit that has no outcome is sealed, and the money refunded. What has arrived stays.`},
+	workflows.ActionDiscard: {"Close a dead letter for good, with a reason", `Close a dead letter for good, with a reason.
+
+A transfer that has ended is not changed by it. A parked one ends as discarded: what has no outcome is sealed, so that nothing
+of it can move any more, and money that is in transit stays in the transit account, in the books and in what worker verify
+lists. That is refused unless --settled-outside says that whoever was to have the money has it.`},
+}
+
+func (a *app) deadLetterDecideCommand(action workflows.Action) *cobra.Command {
+	words := decisionWords{action: action}
+	var seen int64
+	var all deadLettersAll
+	var timeout time.Duration
+	cmd := &cobra.Command{
+		Use:   string(action) + " KEY|TRANSFER-ID --by NAME --reason TEXT",
+		Short: decideTexts[action].short,
+		Long:  decideTexts[action].long,
+		Args:  cobra.MaximumNArgs(1),
+		RunE: a.command(func(cmd *cobra.Command, args []string) error {
+			if err := words.check(); err != nil {
+				return err
+			}
+			if all.all {
+				return a.deadLetterDecideAll(cmd, args, words, &all, timeout)
+			}
+			if err := all.checkUnused(cmd); err != nil {
+				return err
+			}
+			if len(args) != 1 {
+				return usagef("name one dead letter, by its key or its transfer's ID")
+			}
+			if err := checkDeadLetterName(args[0], all.filter.ledger); err != nil {
+				return err
+			}
+			return a.deadLetterDecide(cmd.Context(), args[0], all.filter.ledger, seen, words, timeout)
+		}),
+	}
+	words.register(cmd)
+	if action == workflows.ActionRetry {
+		cmd.Use = "retry KEY|TRANSFER-ID|--all --by NAME --reason TEXT"
+		all.register(cmd)
+	} else {
+		cmd.Flags().StringVar(&all.filter.ledger, "ledger", "", "")
+	}
+	cmd.Flags().Lookup("ledger").Usage = "the ledger that the transfer pays from; needed when Temporal no longer knows the transfer"
+	cmd.Flags().Int64Var(&seen, "version", 0, "the version of the dead letter that you have seen: refused if it has changed since")
+	timeoutFlag(cmd, &timeout, timeoutAccount)
+	return cmd
+}
+
+func (a *app) deadLetterDecide(ctx context.Context, name, ledgerName string, seen int64, words decisionWords, timeout time.Duration) error {
+	var view decisionView
+	err := a.withTemporal(ctx, timeout, func(ctx context.Context, c client.Client) error {
+		letter, err := a.openDeadLetter(ctx, c, name, ledgerName, words.action)
+		if err != nil {
+			return err
+		}
+		if seen > 0 && letter.Version != seen {
+			return refusedf("%s: it is at version %d, and you have seen version %d: look again", letter.Key, letter.Version, seen)
+		}
+		view, err = decideAbout(ctx, c, letter, words)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return a.print(view, view.text)
+}
+
+// refusedf is a decision that is refused here, as a worker would.
+func refusedf(format string, args ...any) error {
+	return &exitError{code: exitRejected, err: fmt.Errorf(format, args...)}
+}
+
+// openDeadLetter is the one open dead letter that a key or a transfer's ID names. A transfer that is parked and whose letter
+// is not written yet, or on a ledger that does not answer, tells itself.
+func (a *app) openDeadLetter(ctx context.Context, c client.Client, name, ledgerName string, action workflows.Action) (*activities.DeadLetterView, error) {
+	letters, on, errLetters := a.deadLettersOf(ctx, c, name, ledgerName)
+	var unanswered *asking.UnansweredError
+	if errLetters != nil && !errors.As(errLetters, &unanswered) {
+		return nil, errLetters
+	}
+	var open []activities.DeadLetterView
+	for i := range letters {
+		if letters[i].State == ledger.DeadLetterOpen {
+			open = append(open, letters[i])
+		}
+	}
+	switch {
+	case len(open) == 1:
+		return &open[0], nil
+	case len(open) > 1:
+		var keys []string
+		for i := range open {
+			keys = append(keys, open[i].Key)
+		}
+		return nil, usagef("%q has several open dead letters: name one of %s", name, strings.Join(keys, ", "))
+	}
+	id, step := deadLetterName(name)
+	lookCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeoutWaiting)
+	defer cancel()
+	status, errStatus := transfers.New(c, transfers.Options{}).Status(lookCtx, id)
+	if p := status.Parking; errStatus == nil && p != nil && (step == "" || step == p.Step) {
+		return &activities.DeadLetterView{
+			Key: workflows.StepKey(workflows.TransferWorkflowID(id), p.Step), Transfer: id, Step: string(p.Step), Parked: true,
+			Run: p.Run, Parking: p.Number, Place: p.Place, Account: p.Account,
+		}, nil
+	}
+	switch {
+	case errLetters != nil:
+		return nil, errLetters
+	case len(letters) > 0:
+		return nil, refusedf("%s: it is closed: %s", letters[0].Key, letters[0].Resolution)
+	case errStatus == nil && status.State == workflows.StateRejected && action == workflows.ActionRetry:
+		return nil, refusedf("transfer %q was rejected, and is no dead letter: to pay again is a new ID", id)
+	case errStatus == nil && status.Ended():
+		return nil, refusedf("transfer %q has ended as %s, and has no dead letter: there is nothing to %s", id, status.State, action)
+	case errStatus == nil:
+		return nil, refusedf("transfer %q is %s, and has no dead letter: there is nothing to %s", id, status.State, action)
+	default:
+		return nil, usagef("there is no dead letter of %q on the ledger %s", name, on)
+	}
+}
+
+// decideAbout sends a decision about a letter as it was read: to its transfer if that is parked, else to its ledger.
+func decideAbout(ctx context.Context, c client.Client, letter *activities.DeadLetterView, words decisionWords) (decisionView, error) {
+	view := decisionView{Key: letter.Key, Transfer: letter.Transfer, Action: words.action, By: words.by, Reason: words.reason}
+	payments := transfers.New(c, transfers.Options{})
+	ended := workflows.EndedDecision{
+		Ledger: letter.Ledger, Key: letter.Key, Version: letter.Version, Action: words.action, By: words.by, Reason: words.reason,
+	}
+	if letter.Parked {
+		status, err := payments.Decide(ctx, letter.Transfer, workflows.Decision{
+			Action: words.action, Parking: letter.Parking, Run: letter.Run, By: words.by, Reason: words.reason, SettledOutside: words.settledOutside,
+		})
+		if err == nil {
+			view.Outcome, view.Detail = decisionTaken, "the transfer is "+string(status.State)
+			return view, nil
+		}
+		if !errors.Is(err, transfers.ErrEnded) {
+			return view, err
+		}
+		// Its workflow was closed by force. Another run may have ended the transfer since.
+		now, err := payments.Status(ctx, letter.Transfer)
+		if err != nil {
+			return view, err
+		}
+		if !now.Ended() {
+			return view, refusedf("%s: the transfer's workflow was closed by force: start the transfer again with the same ID, and it goes on from where it stopped", letter.Key)
+		}
+		ended.Ended = now.State
+	}
+	if words.action == workflows.ActionCompensate {
+		return view, refusedf("%s: the transfer has ended: there is nothing to compensate", letter.Key)
+	}
+	decided, err := payments.DecideEnded(ctx, ended)
+	if err != nil {
+		return view, err
+	}
+	view.Outcome, view.Detail, view.NewTransfer = decisionTaken, "the letter is closed", decided.Transfer
+	if decided.Transfer != "" {
+		view.Detail = fmt.Sprintf("made anew as %q", decided.Transfer)
+	}
+	return view, nil
+}
+
+// isRefused says whether err is a decision that was refused, and nothing else went wrong.
+func isRefused(err error) bool {
+	var exit *exitError
+	var application *temporal.ApplicationError
+	return (errors.As(err, &exit) && exit.code == exitRejected) ||
+		(errors.As(err, &application) && application.Type() == workflows.ErrorDecisionRefused)
+}

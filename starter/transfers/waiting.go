@@ -1,0 +1,47 @@
+package transfers
+
+import (
+	"context"
+	"fmt"
+
+	"go.temporal.io/api/workflowservice/v1"
+
+	"payonce/workflows"
+)
+
+// Waiting is a transfer that waits for a person, or for a ledger to take its dead letter.
+type Waiting struct {
+	ID    string
+	State workflows.State // parked, or how it has ended
+}
+
+// waitingQuery finds them in Temporal's search attributes: when the ledger that keeps the dead letters is away, these are what
+// tells. A transfer that has ended stays open until its dead letters are written.
+var waitingQuery = fmt.Sprintf("WorkflowType = '%s' and ExecutionStatus = 'Running' and %s in ('%s', '%s', '%s', '%s')",
+	workflows.TransferWorkflow, workflows.SearchAttributeState.GetName(),
+	workflows.StateParked, workflows.StateFailed, workflows.StateCompensated, workflows.StateDiscarded)
+
+// Waiting lists, without asking any ledger or worker, transfers that are parked, or that have ended and could not write their
+// dead letters yet; limit of them at most.
+func (c *Client) Waiting(ctx context.Context, limit int) ([]Waiting, error) {
+	list, err := c.temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
+		PageSize: int32(limit), Query: waitingQuery, //nolint:gosec // limits are small
+	})
+	if err != nil {
+		return nil, err
+	}
+	var waiting []Waiting
+	for _, execution := range list.GetExecutions() {
+		var one Waiting
+		attributes := execution.GetSearchAttributes().GetIndexedFields()
+		for name, value := range map[string]any{
+			workflows.SearchAttributeTransferID.GetName(): &one.ID, workflows.SearchAttributeState.GetName(): &one.State,
+		} {
+			if err := c.converter.FromPayload(attributes[name], value); err != nil {
+				return nil, fmt.Errorf("the search attribute %s of %s: %w", name, execution.GetExecution().GetWorkflowId(), err)
+			}
+		}
+		waiting = append(waiting, one)
+	}
+	return waiting, nil
+}

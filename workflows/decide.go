@@ -1,0 +1,88 @@
+package workflows
+
+import (
+	"fmt"
+	"strings"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/sdk/temporal"
+	"go.temporal.io/sdk/workflow"
+
+	"payonce/activities"
+)
+
+// DeadLetterDecide carries out a decision about a dead letter whose transfer has ended. The letter is closed first, by the
+// one whose decision comes first. Only then is the transfer made anew, under an ID that is the same whoever asks: the same
+// decision again finds it started.
+func (w *Workflows) DeadLetterDecide(ctx workflow.Context, in EndedDecision) (EndedDecided, error) {
+	decided := EndedDecided{}
+	if err := in.check(); err != nil {
+		return decided, err
+	}
+	record := activities.DeadLetterDecideInput{
+		Ledger: in.Ledger, Key: in.Key, Version: in.Version, Ended: string(in.Ended),
+		Decision:   activities.DecisionView{ID: in.ID(), Action: string(in.Action), By: in.By, Reason: in.Reason},
+		Resolution: decisionText(in.Action, in.By, in.Reason),
+	}
+	var err error
+	decided.Letter, err = ask[activities.DeadLetterStory](ctx, w, DeadLetterDecideWorkflow, in.Ledger, record)
+	if err != nil || in.Action != ActionRetry {
+		return decided, err
+	}
+	letter := &decided.Letter
+	again := TransferInput{
+		ID: RetryTransferID(letter.Transfer), From: letter.From, To: letter.To, Amount: letter.Amount, Asset: letter.Asset,
+		Memo: letter.Memo, Metadata: letter.Metadata, Retries: letter.Transfer,
+	}
+	decided.Transfer = again.ID
+	return decided, w.makeAnew(ctx, again)
+}
+
+func (d EndedDecision) check() error {
+	switch {
+	case d.Action != ActionRetry && d.Action != ActionDiscard:
+		return refuseDecision("the transfer has ended: choose retry or discard, not %q", d.Action)
+	case d.Action == ActionRetry && d.Ended != "" && !retriable(d.Ended):
+		return refuseDecision("the transfer is %s: there is nothing to retry", d.Ended)
+	}
+	if err := checkWords(d.Action, d.By, d.Reason); err != nil {
+		return refuseDecision("%s", err)
+	}
+	return nil
+}
+
+// makeAnew starts a transfer as any client does. It goes on by itself; one that is there already is the one.
+func (w *Workflows) makeAnew(ctx workflow.Context, in TransferInput) error {
+	parsed, err := ParseTransfer(in)
+	if err != nil {
+		return invalidInput(err)
+	}
+	child := workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
+		WorkflowID:            TransferWorkflowID(in.ID),
+		TaskQueue:             TaskQueue,
+		ParentClosePolicy:     enums.PARENT_CLOSE_POLICY_ABANDON,
+		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE_FAILED_ONLY,
+		StaticSummary:         parsed.String(),
+		TypedSearchAttributes: temporal.NewSearchAttributes(
+			SearchAttributeState.ValueSet(string(StateRunning)), SearchAttributeTransferID.ValueSet(in.ID),
+		),
+	}), TransferWorkflow, in)
+	err = child.GetChildWorkflowExecution().Get(ctx, nil)
+	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
+		return nil
+	}
+	return err
+}
+
+// decisionText tells a person what was decided.
+func decisionText(action Action, by, reason string) string {
+	text := fmt.Sprintf("%s by %s", action, by)
+	if reason != "" {
+		text += ": " + reason
+	}
+	return strings.ToValidUTF8(text, "")
+}
+
+func refuseDecision(format string, args ...any) error {
+	return temporal.NewNonRetryableApplicationError(fmt.Sprintf(format, args...), ErrorDecisionRefused, nil)
+}
