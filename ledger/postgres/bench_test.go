@@ -43,33 +43,81 @@ func BenchmarkPostBatch(b *testing.B) {
 	}
 }
 
-func benchmarkPostBatch(b *testing.B, batch, workers, accounts, payers, before int) {
+// BenchmarkPost measures single calls, which share database transactions, on the same terms. callers: how many calls are
+// under way at once.
+func BenchmarkPost(b *testing.B) {
+	const accounts = 1_000
+	for _, callers := range []int{1, 4, 16, 64, 256, 1_024} {
+		b.Run(fmt.Sprint("callers=", callers), func(b *testing.B) { benchmarkPost(b, callers, accounts, 0) })
+	}
+	b.Run("callers=256/payers=1", func(b *testing.B) { benchmarkPost(b, 256, accounts, 1) })
+}
+
+func benchmarkPost(b *testing.B, callers, accounts, payers int) {
+	books := openBenchBooks(b, accounts)
+	seed := rand.Uint64()
+	b.Logf("seed %d", seed)
+	var number atomic.Int64
+	var calling sync.WaitGroup
+	b.ResetTimer()
+	for caller := range callers {
+		calling.Go(func() {
+			random := rand.New(rand.NewPCG(seed, uint64(caller)))
+			for {
+				n := number.Add(1)
+				if n > int64(b.N) || b.Failed() {
+					return
+				}
+				outcome, err := books.Post(b.Context(), randomOperation(random, n, accounts, payers))
+				if err != nil || outcome.State != ledger.OutcomeApplied || outcome.Repeat {
+					b.Errorf("%+v: %v", outcome, err)
+				}
+			}
+		})
+	}
+	calling.Wait()
+	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "transfers/s")
+}
+
+// openBenchBooks opens books with accounts a0, a1, … that may go below zero, and whose tables never get statistics.
+func openBenchBooks(b *testing.B, accounts int) *books {
+	b.Helper()
 	books := openBooks(b)
 	owner := books.owner(b)
 	for _, table := range []string{"accounts", "operations", "entries"} {
 		exec(b, owner, "alter table "+table+" set (autovacuum_enabled = off)")
 	}
 	exec(b, owner, `insert into accounts (name, asset, floor) select 'a' || i, 'USD/2', null from generate_series(0, $1 - 1) i`, accounts)
+	return books
+}
+
+// randomOperation is a new operation between two of the accounts. payers: how many of them pay; 0 is all.
+func randomOperation(random *rand.Rand, number int64, accounts, payers int) ledger.Operation {
+	from, to := random.IntN(accounts), random.IntN(accounts-1)
+	if payers > 0 {
+		from = random.IntN(payers)
+	}
+	if to >= from {
+		to++
+	}
+	return ledger.Operation{
+		// Keys in random order, as clients' keys are.
+		Key:  ledger.Key(fmt.Sprintf("transfer/%016x-%d/post", random.Uint64(), number)),
+		Kind: ledger.KindPost,
+		Legs: []ledger.Leg{{
+			From: "a" + strconv.Itoa(from), To: "a" + strconv.Itoa(to), Asset: usd,
+			Amount: ledger.AmountFromUnits(random.Int64N(100_000) + 1),
+		}},
+	}
+}
+
+func benchmarkPostBatch(b *testing.B, batch, workers, accounts, payers, before int) {
+	books := openBenchBooks(b, accounts)
 	run := new(atomic.Int64)
 	operations := func(random *rand.Rand, n int) []ledger.Operation {
 		list := make([]ledger.Operation, n)
 		for i := range list {
-			from, to := random.IntN(accounts), random.IntN(accounts-1)
-			if payers > 0 {
-				from = random.IntN(payers)
-			}
-			if to >= from {
-				to++
-			}
-			list[i] = ledger.Operation{
-				// Keys in random order, as clients' keys are.
-				Key:  ledger.Key(fmt.Sprintf("transfer/%016x-%d/post", random.Uint64(), run.Add(1))),
-				Kind: ledger.KindPost,
-				Legs: []ledger.Leg{{
-					From: "a" + strconv.Itoa(from), To: "a" + strconv.Itoa(to), Asset: usd,
-					Amount: ledger.AmountFromUnits(random.Int64N(100_000) + 1),
-				}},
-			}
+			list[i] = randomOperation(random, run.Add(1), accounts, payers)
 		}
 		return list
 	}

@@ -57,6 +57,7 @@ type Ledger struct {
 	name           string
 	pool           *pgxpool.Pool
 	timeoutAcquire time.Duration
+	groups         *groups
 }
 
 // Open prepares a pool of connections. It connects when the first call needs it, so a database that is down is found
@@ -95,6 +96,7 @@ func Open(ctx context.Context, config Config) (*Ledger, error) {
 	if config.TimeoutAcquire > 0 {
 		l.timeoutAcquire = config.TimeoutAcquire
 	}
+	l.groups = newGroups(l, int(poolConfig.MaxConns))
 	return l, nil
 }
 
@@ -221,20 +223,34 @@ func (l *Ledger) PoolStat() PoolStat {
 // withConn runs do on a connection of the pool. The errors of do are translated already; they get the ledger's name
 // and what was being done.
 func (l *Ledger) withConn(ctx context.Context, doing string, do func(context.Context, *pgx.Conn) error) error {
-	if _, bounded := ctx.Deadline(); !bounded {
-		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, TimeoutCall)
-		defer cancel()
-	}
-	conn, err := l.acquire(ctx)
-	if err == nil {
-		defer conn.Release()
-		err = do(ctx, conn.Conn())
-	}
-	if err != nil {
-		return fmt.Errorf("ledger %s: %s: %w", l.name, doing, err)
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	if err := l.onConn(ctx, do); err != nil {
+		return l.failed(doing, err)
 	}
 	return nil
+}
+
+// onConn is withConn for a context that has a deadline, and leaves errors as they are.
+func (l *Ledger) onConn(ctx context.Context, do func(context.Context, *pgx.Conn) error) error {
+	conn, err := l.acquire(ctx)
+	if err != nil {
+		return err
+	}
+	defer conn.Release()
+	return do(ctx, conn.Conn())
+}
+
+func (l *Ledger) failed(doing string, err error) error {
+	return fmt.Errorf("ledger %s: %s: %w", l.name, doing, err)
+}
+
+// bounded gives a context without a deadline one.
+func bounded(ctx context.Context) (context.Context, context.CancelFunc) {
+	if _, ok := ctx.Deadline(); ok {
+		return ctx, func() {}
+	}
+	return context.WithTimeout(ctx, TimeoutCall)
 }
 
 func (l *Ledger) acquire(ctx context.Context) (*pgxpool.Conn, error) {

@@ -10,15 +10,6 @@ import (
 	"payonce/ledger"
 )
 
-// Post carries one operation out, once for its key. It is PostBatch of one. Level 2.
-func (l *Ledger) Post(ctx context.Context, operation ledger.Operation) (ledger.Outcome, error) {
-	results, err := l.PostBatch(ctx, []ledger.Operation{operation})
-	if err != nil {
-		return ledger.Outcome{}, err
-	}
-	return results[0].Outcome, results[0].Err
-}
-
 // PostBatch carries operations out in order, each once for its key, in one database transaction of two round trips.
 // The results have the order of the operations; one that is malformed, in conflict or refused spoils no other. Level 2.
 //
@@ -42,12 +33,7 @@ func (l *Ledger) PostBatch(ctx context.Context, operations []ledger.Operation) (
 		return results, nil
 	}
 	err := l.withConn(ctx, "post", func(ctx context.Context, conn *pgx.Conn) error {
-		verdict, err := postItems(ctx, conn, items)
-		if verdict != verdictRejected {
-			return err
-		}
-		postParts(ctx, conn, items, err)
-		return nil
+		return postItems(ctx, conn, items, locking{})
 	})
 	if err != nil {
 		return nil, err
@@ -59,19 +45,49 @@ func (l *Ledger) PostBatch(ctx context.Context, operations []ledger.Operation) (
 type item struct {
 	operation *ledger.Operation
 	result    *ledger.Result
+	// enter is asked once the locks are held whether the operation is still wanted; nil: it is. From then on it may be
+	// carried out.
+	enter func() bool
+}
+
+// locking is how a posting takes the locks of its accounts. The zero value waits for each as long as the session and the
+// caller's deadline allow.
+type locking struct {
+	// wait bounds the wait for one account, if it is not zero.
+	wait time.Duration
+	// skip leaves operations out that touch an account which somebody else holds. Their result is a *heldError.
+	skip bool
+}
+
+// heldError says that an operation was left out because of an account.
+type heldError struct{ account accountName }
+
+// errLeft says that an operation was left out because nobody waits for it any more.
+var errLeft = errors.New("the caller has left")
+
+func (e *heldError) Error() string { return "another session holds the account " + e.account.name }
+
+// postItems carries items out: all in one database transaction, or, if it is rejected for the data of some, in parts.
+func postItems(ctx context.Context, conn *pgx.Conn, items []item, how locking) error {
+	verdict, err := postPart(ctx, conn, items, how)
+	if verdict != verdictRejected {
+		return err
+	}
+	postParts(ctx, conn, items, how, err)
+	return nil
 }
 
 // postParts carries out what was rejected as a whole, in halves, until what is at fault is alone.
-func postParts(ctx context.Context, conn *pgx.Conn, items []item, rejection error) {
+func postParts(ctx context.Context, conn *pgx.Conn, items []item, how locking, rejection error) {
 	if len(items) == 1 {
 		items[0].result.Err = rejection
 		return
 	}
 	middle := len(items) / 2
 	for _, part := range [2][]item{items[:middle], items[middle:]} {
-		switch verdict, err := postItems(ctx, conn, part); {
+		switch verdict, err := postPart(ctx, conn, part, how); {
 		case verdict == verdictRejected:
-			postParts(ctx, conn, part, err)
+			postParts(ctx, conn, part, how, err)
 		case err != nil:
 			for _, item := range part {
 				item.result.Err = err
@@ -80,16 +96,17 @@ func postParts(ctx context.Context, conn *pgx.Conn, items []item, rejection erro
 	}
 }
 
-// postItems runs the database transaction for items.
-func postItems(ctx context.Context, conn *pgx.Conn, items []item) (verdict, error) {
-	p := posting{conn: conn, items: items}
+// postPart runs the database transaction for items.
+func postPart(ctx context.Context, conn *pgx.Conn, items []item, how locking) (verdict, error) {
+	p := posting{conn: conn, items: items, locking: how}
 	return transact(ctx, conn, p.run)
 }
 
 // posting is the database transaction of a batch.
 type posting struct {
-	conn  *pgx.Conn
-	items []item
+	conn    *pgx.Conn
+	items   []item
+	locking locking
 }
 
 // run is one attempt. It sets the items' results when it succeeds.
@@ -99,7 +116,7 @@ func (p *posting) run(ctx context.Context) (commitSent bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if missing := missingTransit(needs.transit, found.accounts); len(missing) > 0 {
+	if missing := missingTransit(needs.transit, found); len(missing) > 0 {
 		rollback(ctx, p.conn)
 		if err := openTransit(ctx, p.conn, missing); err != nil {
 			return false, err
@@ -112,6 +129,14 @@ func (p *posting) run(ctx context.Context) (commitSent bool, err error) {
 	}
 	results := make([]ledger.Result, len(p.items))
 	for i := range p.items {
+		if held := found.heldOf(p.items[i].operation); held != nil {
+			results[i].Err = held
+			continue
+		}
+		if enter := p.items[i].enter; enter != nil && !enter() {
+			results[i].Err = errLeft
+			continue
+		}
 		results[i] = book.Decide(p.items[i].operation)
 	}
 	if len(book.Decided()) == 0 {
@@ -129,9 +154,10 @@ func (p *posting) run(ctx context.Context) (commitSent bool, err error) {
 // errTransitOpened: a transit account was needed for the first time, and is there now.
 var errTransitOpened = errors.New("a transit account was opened; run again")
 
-// Accounts are locked in the order of their IDs, which never change, so two batches can't wait for each other. The lock
-// is the one that an update takes. An account is found by its name alone, in whatever asset it is; a transit account by
-// both.
+// Accounts are locked in one order, by what never changes, so two batches can't wait for each other: transit accounts
+// last, since everything between two ledgers goes through them, and would wait with whoever waits for another account. The
+// lock is the one that an update takes. An account is found by its name alone, in whatever asset it is; a transit account
+// by both.
 //
 // It is a join and not "name = any ($1)" because of what follows a wait: PostgreSQL then checks the condition again on
 // the changed row, for every row that changed, and comparing each with a thousand names costs more than the batch.
@@ -139,8 +165,22 @@ const lockAccountsSQL = `
 select a.id, a.name, a.asset, a.balance::text, a.version, a.floor::text, a.ceiling::text, a.status, a.entry_at
 from unnest($1::text[], $2::text[]) as needed (name, asset)
 join accounts a on a.name = needed.name and needed.asset in ('', a.asset)
-order by a.id
+order by needed.asset <> '', a.id
 for no key update of a`
+
+const lockFreeAccountsSQL = lockAccountsSQL + ` skip locked`
+
+// What is there and was not locked is held by somebody.
+const accountNamesSQL = `
+select a.name, case when needed.asset <> '' then a.asset else '' end
+from unnest($1::text[], $2::text[]) as needed (name, asset)
+join accounts a on a.name = needed.name and needed.asset in ('', a.asset)`
+
+// The wait for accounts is bounded, and nothing after it.
+const (
+	boundWaitSQL   = `select set_config('payonce.lock_timeout', current_setting('lock_timeout'), true), set_config('lock_timeout', $1, true)`
+	unboundWaitSQL = `select set_config('lock_timeout', current_setting('payonce.lock_timeout'), true)`
+)
 
 // A statement of its own: its snapshot is taken after the locks are held, so it sees what committed while this
 // database transaction waited for them.
@@ -169,6 +209,7 @@ type found struct {
 	now          time.Time
 	operationIDs []int64
 	accounts     []*ledger.Account
+	held         map[accountName]struct{}
 	known        []knownOperation
 	reversible   []keyLegs
 	reversals    []keyLegs
@@ -188,7 +229,18 @@ type keyLegs struct {
 func (p *posting) lockAndLook(ctx context.Context, needs *needs) (*found, error) {
 	var f found
 	batch := begin(ctx)
-	batch.Queue(lockAccountsSQL, needs.names, needs.assets).Query(f.scanAccounts)
+	if p.locking.wait > 0 {
+		batch.Queue(boundWaitSQL, milliseconds(p.locking.wait))
+	}
+	if p.locking.skip {
+		batch.Queue(lockFreeAccountsSQL, needs.names, needs.assets).Query(f.scanAccounts)
+		batch.Queue(accountNamesSQL, needs.names, needs.assets).Query(f.scanHeld)
+	} else {
+		batch.Queue(lockAccountsSQL, needs.names, needs.assets).Query(f.scanAccounts)
+	}
+	if p.locking.wait > 0 {
+		batch.Queue(unboundWaitSQL)
+	}
 	batch.Queue(knownOperationsSQL, needs.claims).Query(f.scanKnown)
 	if len(needs.reversed) > 0 {
 		batch.Queue(reversibleOperationsSQL, needs.reversedClaims).Query(func(rows pgx.Rows) (err error) {
@@ -230,24 +282,31 @@ func needsOf(items []item) needs {
 		}
 		for i := range item.operation.Legs {
 			leg := &item.operation.Legs[i]
-			for _, name := range [2]string{leg.From, leg.To} {
-				account := accountName{name: name}
-				if ledger.IsTransit(name) {
-					account.asset = leg.Asset
-				}
+			for _, account := range accountsOf(leg) {
 				if _, ok := seen[account]; ok {
 					continue
 				}
 				seen[account] = struct{}{}
-				n.names = append(n.names, name)
+				n.names = append(n.names, account.name)
 				n.assets = append(n.assets, account.asset.String())
-				if ledger.IsTransit(name) {
+				if ledger.IsTransit(account.name) {
 					n.transit = append(n.transit, account)
 				}
 			}
 		}
 	}
 	return n
+}
+
+// accountsOf are the two accounts of a leg.
+func accountsOf(leg *ledger.Leg) [2]accountName {
+	accounts := [2]accountName{{name: leg.From}, {name: leg.To}}
+	for i := range accounts {
+		if ledger.IsTransit(accounts[i].name) {
+			accounts[i].asset = leg.Asset
+		}
+	}
+	return accounts
 }
 
 func (f *found) scanAccounts(rows pgx.Rows) error {
@@ -265,6 +324,48 @@ func (f *found) scanAccounts(rows pgx.Rows) error {
 		f.accounts = append(f.accounts, &a)
 	}
 	return rows.Err()
+}
+
+// scanHeld comes after scanAccounts.
+func (f *found) scanHeld(rows pgx.Rows) error {
+	f.held = make(map[accountName]struct{})
+	for rows.Next() {
+		var name, asset string
+		if err := rows.Scan(&name, &asset); err != nil {
+			return err
+		}
+		account := accountName{name: name}
+		if asset != "" {
+			var err error
+			if account.asset, err = ledger.ParseAsset(asset); err != nil {
+				return err
+			}
+		}
+		f.held[account] = struct{}{}
+	}
+	for _, a := range f.accounts {
+		account := accountName{name: a.Name}
+		if ledger.IsTransit(a.Name) {
+			account.asset = a.Asset
+		}
+		delete(f.held, account)
+	}
+	return rows.Err()
+}
+
+// heldOf is the error of an operation that touches an account that somebody holds, or nil.
+func (f *found) heldOf(operation *ledger.Operation) error {
+	if len(f.held) == 0 {
+		return nil
+	}
+	for i := range operation.Legs {
+		for _, account := range accountsOf(&operation.Legs[i]) {
+			if _, held := f.held[account]; held {
+				return &heldError{account: account}
+			}
+		}
+	}
+	return nil
 }
 
 func (f *found) scanKnown(rows pgx.Rows) error {
@@ -319,20 +420,20 @@ func (f *found) book() (*ledger.Book, error) {
 	return book, nil
 }
 
-// missingTransit is what of needed is not among accounts.
-func missingTransit(needed []accountName, accounts []*ledger.Account) []accountName {
+// missingTransit is what of needed is not there.
+func missingTransit(needed []accountName, found *found) []accountName {
 	if len(needed) == 0 {
 		return nil
 	}
 	there := make(map[accountName]bool, len(needed))
-	for _, a := range accounts {
+	for _, a := range found.accounts {
 		if ledger.IsTransit(a.Name) {
 			there[accountName{name: a.Name, asset: a.Asset}] = true
 		}
 	}
 	var missing []accountName
 	for _, n := range needed {
-		if !there[n] {
+		if _, held := found.held[n]; !there[n] && !held {
 			missing = append(missing, n)
 		}
 	}
