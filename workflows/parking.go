@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"time"
 
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/workflow"
 
 	"payonce/activities"
@@ -93,6 +94,15 @@ func (t *transfer) transit() string {
 	return ledger.AccountRef{Ledger: t.parsed.From.Ledger, Name: ledger.TransitAccount(t.parsed.To.Ledger)}.String()
 }
 
+// checkUpdate is checkDecision for what may be no decision at all.
+func (t *transfer) checkUpdate(input converter.RawValue) error {
+	decision, err := decode[Decision](input)
+	if err != nil {
+		return refuseDecision("%s", err)
+	}
+	return t.checkDecision(decision)
+}
+
 // checkDecision refuses a decision that makes no sense now, before it enters the history.
 func (t *transfer) checkDecision(decision Decision) error {
 	parking := t.status.Parking
@@ -119,9 +129,13 @@ func (t *transfer) checkDecision(decision Decision) error {
 }
 
 // handleDecision takes a decision. Two may have passed the check at once: the second is refused here.
-func (t *transfer) handleDecision(ctx workflow.Context, decision Decision) (TransferStatus, error) {
-	if err := t.checkDecision(decision); err != nil {
+func (t *transfer) handleDecision(ctx workflow.Context, input converter.RawValue) (TransferStatus, error) {
+	if err := t.checkUpdate(input); err != nil {
 		return TransferStatus{}, err
+	}
+	decision, err := decode[Decision](input)
+	if err != nil {
+		return TransferStatus{}, invalidInput(err)
 	}
 	taken := &takenDecision{Decision: decision, updateID: workflow.GetCurrentUpdateInfo(ctx).ID, at: workflow.Now(ctx)}
 	t.decision = taken

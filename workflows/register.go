@@ -17,15 +17,15 @@ func New(options Options) *Workflows { return &Workflows{options: options} }
 func (w *Workflows) Register(registry worker.WorkflowRegistry) {
 	for name, function := range map[string]any{
 		TransferWorkflow:         w.Transfer,
-		AccountOpenWorkflow:      w.AccountOpen,
-		AccountSetWorkflow:       w.AccountSet,
-		AccountShowWorkflow:      w.AccountShow,
-		AccountListWorkflow:      w.AccountList,
-		AccountStatementWorkflow: w.AccountStatement,
-		DeadLetterListWorkflow:   w.DeadLetterList,
-		DeadLetterShowWorkflow:   w.DeadLetterShow,
-		DeadLetterDecideWorkflow: w.DeadLetterDecide,
-		OperationListWorkflow:    w.OperationList,
+		AccountOpenWorkflow:      decoding(w.AccountOpen),
+		AccountSetWorkflow:       decoding(w.AccountSet),
+		AccountShowWorkflow:      decoding(w.AccountShow),
+		AccountListWorkflow:      decoding(w.AccountList),
+		AccountStatementWorkflow: decoding(w.AccountStatement),
+		DeadLetterListWorkflow:   decoding(w.DeadLetterList),
+		DeadLetterShowWorkflow:   decoding(w.DeadLetterShow),
+		DeadLetterDecideWorkflow: decoding(w.DeadLetterDecide),
+		OperationListWorkflow:    decoding(w.OperationList),
 	} {
 		registry.RegisterWorkflowWithOptions(function, workflow.RegisterOptions{Name: name})
 	}

@@ -3,6 +3,7 @@ package workflows
 import (
 	"fmt"
 	"slices"
+	"time"
 
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
@@ -25,6 +26,7 @@ type transfer struct {
 	status    TransferStatus
 	published State                  // the state in the search attributes
 	failures  map[Step]*stepFailures // never iterated: a map's order is not deterministic
+	begun     time.Time              // when the running step was first tried
 	takeBack  bool                   // a person decided against going forward
 	discard   *takenDecision         // a person has settled the transfer outside
 	parkings  int                    // how often this run was parked
@@ -59,7 +61,7 @@ func (w *Workflows) newTransfer(ctx workflow.Context, input TransferInput) (*tra
 		return nil, err
 	}
 	err = workflow.SetUpdateHandlerWithOptions(ctx, DecideUpdate, t.handleDecision, workflow.UpdateHandlerOptions{
-		Validator: t.checkDecision, Description: "Decides about a parked transfer: retry, compensate or discard.",
+		Validator: t.checkUpdate, Description: "Decides about a parked transfer: retry, compensate or discard.",
 	})
 	return t, err
 }
@@ -67,6 +69,7 @@ func (w *Workflows) newTransfer(ctx workflow.Context, input TransferInput) (*tra
 // startStep tells queries and the web UI which step is running.
 func (t *transfer) startStep(ctx workflow.Context, name Step) {
 	t.status.Step = name
+	t.begun = workflow.Now(ctx)
 	t.say(ctx, string(name))
 }
 
@@ -78,7 +81,7 @@ func (t *transfer) failed(ctx workflow.Context, name Step, err error, attempts i
 	}
 	f := t.failures[name]
 	if f == nil {
-		f = &stepFailures{firstAt: workflow.Now(ctx)}
+		f = &stepFailures{firstAt: t.begun}
 		t.failures[name] = f
 	}
 	f.attempts += int(attempts)
