@@ -73,29 +73,33 @@ var flaky = schedule{transfers: 25, mix: storm.Mix{Kinds: map[storm.Kind]int{sto
 // roundsMax is within how many rounds a planted fault must be reported.
 const roundsMax = 3
 
+// planted are the faults that are planted in the books, with the schedule that brings each out, the rule that is there for it,
+// and what it says.
+var planted = []struct {
+	plant    string
+	schedule schedule
+	rule     checker.Rule
+	says     string
+}{
+	{storm.PlantKeyBefore, killed, checker.RuleBooks, "has applied, and has 0 entries instead of 2"},
+	{storm.PlantKeyAfter, killed, checker.RuleBooks, "which is not there"},
+	{storm.PlantNoKey, answersLost, checker.RuleOnce, "has applied 2 times"},
+	{storm.PlantRunKey, again, checker.RuleOnce, "has applied 2 times"},
+	{storm.PlantAttemptKey, answersLost, checker.RuleOnce, "has applied 2 times"},
+	{storm.PlantUnresolved, depositsLost, checker.RuleOnce, "both paid in and refunded"},
+	{storm.PlantLooksOnly, late, checker.RuleOnce, "both paid in and refunded"},
+	{storm.PlantRefusalForgotten, plain, checker.RuleTruth, "was told rejected, and the ledgers hold nothing"},
+	{storm.PlantLateApplied, late, checker.RuleOnce, "both paid in and refunded"},
+	{storm.PlantEntryLost, plain, checker.RuleBooks, "has 1 entries instead of 2"},
+	{storm.PlantEntryChanged, plain, checker.RuleBooks, "its entries say otherwise"},
+	{storm.PlantBalanceCached, flaky, checker.RuleBooks, "and its entries sum to"},
+}
+
 // Each fault that is planted in the books must be reported, by the rule that is there for it. A checker that does not
 // report them would not report the product's own.
 func TestPlanted(t *testing.T) {
 	t.Parallel()
-	for _, row := range []struct {
-		plant    string
-		schedule schedule
-		rule     checker.Rule
-		says     string
-	}{
-		{storm.PlantKeyBefore, killed, checker.RuleBooks, "has applied, and has 0 entries instead of 2"},
-		{storm.PlantKeyAfter, killed, checker.RuleBooks, "which is not there"},
-		{storm.PlantNoKey, answersLost, checker.RuleOnce, "has applied 2 times"},
-		{storm.PlantRunKey, again, checker.RuleOnce, "has applied 2 times"},
-		{storm.PlantAttemptKey, answersLost, checker.RuleOnce, "has applied 2 times"},
-		{storm.PlantUnresolved, depositsLost, checker.RuleOnce, "both paid in and refunded"},
-		{storm.PlantLooksOnly, late, checker.RuleOnce, "both paid in and refunded"},
-		{storm.PlantRefusalForgotten, plain, checker.RuleTruth, "was told rejected, and the ledgers hold nothing"},
-		{storm.PlantLateApplied, late, checker.RuleOnce, "both paid in and refunded"},
-		{storm.PlantEntryLost, plain, checker.RuleBooks, "has 1 entries instead of 2"},
-		{storm.PlantEntryChanged, plain, checker.RuleBooks, "its entries say otherwise"},
-		{storm.PlantBalanceCached, flaky, checker.RuleBooks, "and its entries sum to"},
-	} {
+	for _, row := range planted {
 		t.Run(row.plant, func(t *testing.T) {
 			t.Parallel()
 			world := newWorld(t, row.plant)

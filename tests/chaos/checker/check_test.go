@@ -21,7 +21,7 @@ type writing struct {
 }
 
 func newWriting() *writing {
-	w := &writing{e: &Evidence{Troubles: map[string]string{}, Prompt: map[string]time.Duration{}, Shifting: map[string]bool{}, Ended: at(1000)}}
+	w := &writing{e: &Evidence{Troubles: map[string]string{}, Discarded: map[string]bool{}, Prompt: map[string]time.Duration{}, Shifting: map[string]bool{}, Ended: at(1000)}}
 	for _, name := range []string{"us", "eu"} {
 		l := Ledger{Name: name}
 		other := map[string]string{"us": "eu", "eu": "us"}[name]
@@ -128,11 +128,28 @@ func sound() *writing {
 	between("back", EndCompensated, Operation{State: stateRefused, Code: "account_closed"})
 	between("late", EndCompensated, Operation{State: stateSealed, Code: codeAttemptsExhausted})
 	between("stop", EndCancelled, Operation{State: stateSealed, Code: codeCancelled})
+	within("drop", "alice", "bob", "1.00", stateSealed, codeDiscarded, EndDiscarded, 100)
+	w.e.Discarded["drop"] = true
+	w.leave("left")
 	other := w.e.Calls[0].Request
 	other.Amount = "21.00"
 	w.ask(other, w.clock, EndConflict)
 	w.e.Before = w.copyBooks()
 	return w
+}
+
+// leave is a transfer that a person has discarded while its money was in transit.
+func (w *writing) leave(id string) {
+	called := w.clock
+	key := "transfer/" + id + "/"
+	w.record("us", Operation{Key: key + "withdraw", Kind: kindWithdraw, State: stateApplied, Counterparty: "eu/bob"}, "alice", "transit:eu", 500)
+	w.record("eu", Operation{Key: key + "deposit", Kind: kindDeposit, State: stateSealed, Code: codeAttemptsExhausted, Counterparty: "us/alice"}, "transit:us", "bob", 500)
+	w.record("us", Operation{Key: key + "refund", Kind: kindRefund, State: stateSealed, Code: codeDiscarded, Counterparty: "eu/bob", Reverses: key + "withdraw"}, "transit:eu", "alice", 500)
+	w.letter(id, "refund")
+	letters := w.ledger("us").DeadLetters
+	letters[len(letters)-1].State, letters[len(letters)-1].Place = "closed", "transit"
+	w.e.Discarded[id] = true
+	w.ask(Request{ID: id, From: "us/alice", To: "eu/bob", Amount: "5.00", Asset: "USD/2"}, called, EndDiscarded)
 }
 
 func (w *writing) letter(id, step string) {
@@ -262,9 +279,15 @@ func TestCheckFinds(t *testing.T) {
 		"a run returned another end":           {func(w *writing) { w.run("sent").Result.State = EndCompensated }, RuleTruth, "sent: run run-sent returned compensated"},
 		"a run failed":                         {func(w *writing) { w.run("sent").Status = "Failed" }, RuleTruth, "sent: run run-sent failed"},
 		"a run timed out":                      {func(w *writing) { w.run("sent").Status = "TimedOut" }, RuleTruth, "was closed as TimedOut"},
-		"no dead letter":                       {func(w *writing) { w.ledger("us").DeadLetters = w.ledger("us").DeadLetters[1:] }, RuleTruth, "gone: its attempts ran out, and no dead letter says so"},
-		"a run returned another amount":        {func(w *writing) { w.run("sent").Result.Amount = "5.01" }, RuleTruth, "sent: run run-sent was asked for"},
-		"a run returned nothing":               {func(w *writing) { w.run("sent").Result = nil }, RuleTruth, "sent: run run-sent completed without a result"},
+		"told discarded and paid in":           {func(w *writing) { w.call("sent").Told = EndDiscarded }, RuleTruth, "sent: client was told discarded, and the ledgers hold us withdraw applied"},
+		"discarded by nobody":                  {func(w *writing) { delete(w.e.Discarded, "left") }, RuleTruth, "left: nobody has said to discard it, and the ledgers hold us refund sealed discarded"},
+		"a letter that sends to the wrong place": {func(w *writing) {
+			letters := w.ledger("us").DeadLetters
+			letters[len(letters)-1].Place = "source"
+		}, RuleTruth, "left: its attempts ran out, and no dead letter says so, nor that the money is at the transit"},
+		"no dead letter":                {func(w *writing) { w.ledger("us").DeadLetters = w.ledger("us").DeadLetters[1:] }, RuleTruth, "gone: its attempts ran out, and no dead letter says so"},
+		"a run returned another amount": {func(w *writing) { w.run("sent").Result.Amount = "5.01" }, RuleTruth, "sent: run run-sent was asked for"},
+		"a run returned nothing":        {func(w *writing) { w.run("sent").Result = nil }, RuleTruth, "sent: run run-sent completed without a result"},
 		"a run failed with a conflict of its own": {func(w *writing) {
 			run := *w.run("sent")
 			run.Status, run.Result, run.FailureType = "Failed", nil, "KeyConflict"
@@ -277,10 +300,14 @@ func TestCheckFinds(t *testing.T) {
 		"a transfer's money stays on its way": {func(w *writing) {
 			w.forget("eu", "transfer/sent/deposit")
 		}, RuleConservation, "sent: its money has left and has come to nobody: the ledgers hold us withdraw applied"},
-		"money was made": {func(w *writing) { w.ledger("eu").account("bob").Balance = big.NewInt(501) }, RuleConservation, "all accounts together began with 0 and have 1 of USD/2"},
+		"discarded money came back": {func(w *writing) {
+			w.record("us", Operation{Key: "transfer/left/2/refund", Kind: kindRefund, State: stateApplied, Counterparty: "eu/bob", Reverses: "transfer/left/withdraw"}, "transit:eu", "alice", 500)
+		}, RuleTruth, "left: client was told discarded"},
+		"more than discarded money in transit": {func(w *writing) { w.ledger("us").account("transit:eu").Balance = big.NewInt(1001) }, RuleConservation, "1 is in transit between eu and us in USD/2"},
+		"money was made":                       {func(w *writing) { w.ledger("eu").account("bob").Balance = big.NewInt(501) }, RuleConservation, "all accounts together began with 0 and have 1 of USD/2"},
 
 		// Order
-		"refused although there was enough": {func(w *writing) { w.call("much").Called = at(900); w.call("much").Returned = at(901) }, RuleOrder, "us/alice: its 11 entries and refusals fit no order"},
+		"refused although there was enough": {func(w *writing) { w.call("much").Called = at(900); w.call("much").Returned = at(901) }, RuleOrder, "us/alice: its 12 entries and refusals fit no order"},
 		"told before it happened": {func(w *writing) {
 			w.call("rent").Called, w.call("rent").Returned = at(-20), at(-19)
 		}, RuleOrder, "us/alice: its"},

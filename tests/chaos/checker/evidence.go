@@ -20,6 +20,8 @@ type Evidence struct {
 	Disturbances []Disturbance
 	// Troubles are transfers that something was done to, and what.
 	Troubles map[string]string
+	// Discarded are transfers that a person has said to discard.
+	Discarded map[string]bool
 	// Prompt are transfers that nothing was done to, and how long each may take.
 	Prompt map[string]time.Duration
 	// Shifting are accounts, "us/alice", whose limits or status the schedule has changed: whether they had to refuse can't
@@ -97,8 +99,8 @@ type Call struct {
 	Request  Request
 	Called   time.Time
 	Returned time.Time
-	// Told is the end that the client was told: completed, rejected, failed, compensated or cancelled; EndConflict; or ""
-	// when it was told no end, and then Note says what it was told.
+	// Told is the end that the client was told: completed, rejected, failed, compensated, cancelled or discarded;
+	// EndConflict; or "" when it was told no end, and then Note says what it was told.
 	Told string
 	Note string
 	// Repeat: the call was made after everything had settled.
@@ -112,6 +114,7 @@ const (
 	EndFailed      = "failed"
 	EndCompensated = "compensated"
 	EndCancelled   = "cancelled"
+	EndDiscarded   = "discarded"
 	// EndConflict: the ID belongs to a different request, and this one has moved nothing.
 	EndConflict = "conflict"
 )

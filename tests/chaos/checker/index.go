@@ -102,6 +102,12 @@ func (t *transfer) applied(kind string) []step {
 	return slices.DeleteFunc(t.of(kind), func(s step) bool { return s.State != stateApplied })
 }
 
+// left says whether a person has left the transfer's money in transit: the way back is sealed, and the deposit did not apply.
+func (t *transfer) left() bool {
+	return len(t.applied(kindWithdraw)) > 0 && len(t.applied(kindDeposit)) == 0 &&
+		slices.ContainsFunc(t.of(kindRefund), func(s step) bool { return s.State == stateSealed && s.Code == codeDiscarded })
+}
+
 const (
 	kindPost     = "post"
 	kindWithdraw = "withdraw"
@@ -114,6 +120,7 @@ const (
 
 	codeAttemptsExhausted = "attempts_exhausted"
 	codeCancelled         = "cancelled"
+	codeDiscarded         = "discarded"
 	codeInsufficientFunds = "insufficient_funds"
 	codeCeilingExceeded   = "ceiling_exceeded"
 

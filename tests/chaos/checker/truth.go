@@ -12,6 +12,7 @@ func (x *index) checkTruth(f *findings) {
 		t.checkTold(f)
 		t.checkRuns(f)
 		x.checkLetters(t, f)
+		x.checkDiscarded(t, f)
 	}
 }
 
@@ -73,6 +74,8 @@ func (t *transfer) contradicts(p *payment, told string) string {
 	case EndCompensated:
 		holds = !p.within() && got.State == stateApplied && refund.State == stateApplied &&
 			(deposit.State == stateRefused || (deposit.State == stateSealed && deposit.Code != codeCancelled))
+	case EndDiscarded:
+		holds = (got.State == stateSealed && got.Code == codeDiscarded && t.nothingApplied()) || (t.left() && refund.State != stateApplied)
 	default:
 		return "that is no end of a transfer"
 	}
@@ -133,6 +136,15 @@ func (t *transfer) checkResult(run *Run, f *findings) {
 	}
 }
 
+// checkDiscarded sees that only a person has a transfer discarded.
+func (x *index) checkDiscarded(t *transfer, f *findings) {
+	for i := range t.steps {
+		if s := &t.steps[i]; s.State == stateSealed && s.Code == codeDiscarded && !x.Discarded[t.id] {
+			f.transfer(RuleTruth, t.id, "nobody has said to discard it, and the ledgers hold %s", s)
+		}
+	}
+}
+
 // checkLetters sees that a transfer whose attempts ran out has left a dead letter that tells where the money is.
 func (x *index) checkLetters(t *transfer, f *findings) {
 	ranOut := slices.ContainsFunc(t.steps, func(s step) bool { return s.State == stateSealed && s.Code == codeAttemptsExhausted })
@@ -140,13 +152,17 @@ func (x *index) checkLetters(t *transfer, f *findings) {
 	if !ranOut || !told {
 		return
 	}
+	place := "source"
+	if t.left() {
+		place = "transit"
+	}
 	for i := range x.Ledgers {
 		for j := range x.Ledgers[i].DeadLetters {
 			d := &x.Ledgers[i].DeadLetters[j]
-			if d.Transfer == t.id && d.Place == "source" && !d.Parked {
+			if d.Transfer == t.id && d.Place == place && !d.Parked {
 				return
 			}
 		}
 	}
-	f.transfer(RuleTruth, t.id, "its attempts ran out, and no dead letter says so, nor that the money is where it was")
+	f.transfer(RuleTruth, t.id, "its attempts ran out, and no dead letter says so, nor that the money is at the %s", place)
 }

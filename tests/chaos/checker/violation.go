@@ -19,7 +19,8 @@ const (
 	RuleOnce Rule = "once"
 	// RuleTruth: what a client was told, and what a workflow returned, is what the ledgers hold.
 	RuleTruth Rule = "truth"
-	// RuleConservation: transit nets to zero, no transfer's money is on its way, and the total per asset is what it was.
+	// RuleConservation: transit nets to what persons have left there, no other transfer's money is on its way, and the total
+	// per asset is what it was.
 	RuleConservation Rule = "conservation"
 	// RuleOrder: each account's entries and refusals are one history that fits the times at which clients asked and were
 	// told.

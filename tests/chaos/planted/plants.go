@@ -36,7 +36,6 @@ type plant struct {
 }
 
 var plants = map[string]plant{
-	storm.PlantNone:             {},
 	storm.PlantKeyBefore:        {post: keyBefore},
 	storm.PlantKeyAfter:         {post: keyAfter},
 	storm.PlantNoKey:            {post: noKey, resolve: resolveByPrefix},

@@ -16,6 +16,7 @@ type record struct {
 	calls        []checker.Call
 	disturbances []checker.Disturbance
 	troubles     map[string]string
+	discarded    map[string]bool
 	prompt       map[string]time.Duration
 	deaths       []string
 	faults       map[string]int
@@ -24,7 +25,10 @@ type record struct {
 }
 
 func newRecord(trace io.Writer) *record {
-	return &record{trace: trace, troubles: make(map[string]string), prompt: make(map[string]time.Duration), faults: make(map[string]int)}
+	return &record{
+		trace: trace, troubles: make(map[string]string), discarded: make(map[string]bool), prompt: make(map[string]time.Duration),
+		faults: make(map[string]int),
+	}
 }
 
 func (r *record) call(c checker.Call) {
@@ -69,6 +73,13 @@ func (r *record) trouble(id, what string) {
 		what = r.troubles[id] + ", " + what
 	}
 	r.troubles[id] = what
+}
+
+// discards notes that somebody says to discard a transfer.
+func (r *record) discards(id string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.discarded[id] = true
 }
 
 func (r *record) mustBePrompt(id string, limit time.Duration) {

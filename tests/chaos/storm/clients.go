@@ -37,9 +37,7 @@ func (r *round) carryOut(ctx context.Context, e *errand) {
 	if e.kind == KindPoison {
 		r.record.struck(FaultPoison)
 	}
-	if touches(e.request, cursed) || touches(e.request, flaky) {
-		r.record.trouble(e.request.ID, "the database chokes on it")
-	}
+	r.noteChoking(e.request)
 	if e.prompt {
 		r.record.mustBePrompt(e.request.ID, r.config.Prompt)
 	}
@@ -63,6 +61,9 @@ func (r *round) carryOut(ctx context.Context, e *errand) {
 		all.Go(func() { r.insist(ctx, k, random, e.request, false) })
 	}
 	all.Wait()
+	if anew := stream(r.config.Seed, e.request.ID+" anew"); anew.IntN(100) < r.config.Mix.Anew {
+		r.makeAnew(ctx, e.request, anew)
+	}
 	// Temporal may have forgotten the transfer by now: then only the ledger can tell the two requests apart.
 	requests := []*workflows.TransferInput{e.other}
 	if e.forget && r.forget(ctx, e) {
@@ -79,6 +80,13 @@ func (r *round) carryOut(ctx context.Context, e *errand) {
 			r.record.struck(FaultOther)
 		}
 		r.insist(ctx, pick(random, r.world.clients), random, *in, false)
+	}
+}
+
+// noteChoking notes a transfer on which the database chokes.
+func (r *round) noteChoking(in workflows.TransferInput) {
+	if touches(in, cursed) || touches(in, flaky) {
+		r.record.trouble(in.ID, "the database chokes on it")
 	}
 }
 
@@ -137,8 +145,13 @@ func (r *round) decide(ctx context.Context, k *clerk, in workflows.TransferInput
 	if p.Step == workflows.StepRefund {
 		_ = r.liftCeiling(ctx, in.From)
 	}
-	decision := workflows.Decision{Action: workflows.ActionRetry, Parking: p.Number, By: "chaos"}
-	if stream(r.config.Seed, in.ID+" decision").IntN(4) == 0 {
+	decision := workflows.Decision{Action: workflows.ActionRetry, Parking: p.Number, Run: p.Run, By: "chaos"}
+	switch n := stream(r.config.Seed, fmt.Sprint(in.ID, " decision ", p.Number)).IntN(100); {
+	case n < r.config.Mix.Discard:
+		decision.Action, decision.Reason, decision.SettledOutside = workflows.ActionDiscard, "settled by hand", true
+		r.record.struck(FaultDiscard)
+		r.record.discards(in.ID)
+	case n >= 75:
 		decision.Action = workflows.ActionCompensate
 	}
 	var all sync.WaitGroup
@@ -183,14 +196,17 @@ func (r *round) runProgram(ctx context.Context, e *errand, random *rand.Rand) {
 
 // toldByProgram is what a run of the starter says, by its exit code and its document.
 func toldByProgram(code int, stdout []byte) (end, note string) {
-	const completed, rejected, failed, different = 0, 3, 4, 6
+	const completed, rejected, failed, pending, different = 0, 3, 4, 5, 6
 	switch code {
-	case completed, rejected, failed:
+	case completed, rejected, failed, pending:
 		var document struct {
 			State string `json:"state"`
 		}
 		if err := json.Unmarshal(stdout, &document); err != nil {
 			return fmt.Sprintf("exit code %d with %q", code, stdout), ""
+		}
+		if code == pending && document.State != checker.EndDiscarded {
+			return "", string(stdout)
 		}
 		return document.State, ""
 	case different:

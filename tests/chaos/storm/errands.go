@@ -63,6 +63,8 @@ type Mix struct {
 
 	Twice, Other, Program, Forget int
 	Cancel, Terminate, Reset      int
+	// Discard is how often a person discards what is parked, and Anew how often what failed or was compensated is made anew.
+	Discard, Anew int
 }
 
 // FullMix has everything.
@@ -72,7 +74,7 @@ func FullMix() Mix {
 			KindWithin: 24, KindBetween: 34, KindHot: 8, KindPoor: 9, KindRefill: 4, KindCredit: 3, KindCapped: 3, KindTight: 2,
 			KindClosed: 4, KindFrozen: 3, KindLimits: 3, KindPoison: 3, KindFlaky: 4, KindCoins: 4, KindLate: 3,
 		},
-		Twice: 10, Other: 6, Program: 3, Forget: 3, Cancel: 7, Terminate: 6, Reset: 5,
+		Twice: 10, Other: 6, Program: 3, Forget: 3, Cancel: 7, Terminate: 6, Reset: 5, Discard: 25, Anew: 50,
 	}
 }
 

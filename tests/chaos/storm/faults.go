@@ -51,7 +51,9 @@ const (
 	FaultSendTwice  = "send-twice"
 	FaultOther      = "other-content"
 	FaultPoison     = "poison"
-	FaultParked     = "parked" // it waited for a person, who was there, and said everything twice
+	FaultParked     = "parked"    // it waited for a person, who was there, and said everything twice
+	FaultDiscard    = "discard"   // the person said to discard it
+	FaultMakeAnew   = "make-anew" // several had it made anew at once, after it failed or was compensated
 )
 
 // AllFaults are the faults that a long run must have seen: one that never strikes proves nothing.
@@ -62,6 +64,7 @@ func AllFaults() []string {
 		FaultKillBefore, FaultKillAfter, FaultKillBetween, FaultFreezeBefore, FaultFreezeAfter, FaultLateWrite, FaultTimeoutAfter,
 		FaultDropAnswer, FaultFailWrite,
 		FaultCancel, FaultTerminate, FaultReset, FaultForget, FaultKillClient, FaultSendTwice, FaultOther, FaultPoison, FaultParked,
+		FaultDiscard, FaultMakeAnew,
 	}
 }
 

@@ -2,7 +2,6 @@ package storm
 
 // Planted faults, by name: what the program in tests/chaos/planted can do wrong.
 const (
-	PlantNone             = "none"
 	PlantKeyBefore        = "key-before-effect"
 	PlantKeyAfter         = "key-after-effect"
 	PlantNoKey            = "no-key"

@@ -378,7 +378,7 @@ func (r *round) gather(ctx context.Context, e *checker.Evidence) (err error) {
 	r.record.mu.Lock()
 	defer r.record.mu.Unlock()
 	e.Calls, e.Disturbances, e.Troubles = r.record.calls, r.record.disturbances, r.record.troubles
-	e.Prompt, e.Deaths, e.Shifting = r.record.prompt, r.record.deaths, r.shifting
+	e.Discarded, e.Prompt, e.Deaths, e.Shifting = r.record.discarded, r.record.prompt, r.record.deaths, r.shifting
 	return nil
 }
 
