@@ -93,9 +93,8 @@ func TestPoisonPanicIsAnError(t *testing.T) {
 	require.Empty(t, failure.Error)
 
 	got, failure = runPost(t, func() error {
-		var none map[string]int
-		none["x"] = 1
-		return nil
+		none := make([]error, 0, 1)
+		return none[len(none)]
 	})
 	require.Equal(t, activities.ErrorPanic, got.Type())
 	require.Len(t, failure.Causes, 1)

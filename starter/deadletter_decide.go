@@ -14,7 +14,6 @@ import (
 
 	"payonce/activities"
 	"payonce/ledger"
-	"payonce/starter/asking"
 	"payonce/starter/transfers"
 	"payonce/workflows"
 )
@@ -138,7 +137,7 @@ func (a *app) deadLetterDecideCommand(action workflows.Action) *cobra.Command {
 func (a *app) deadLetterDecide(ctx context.Context, name, ledgerName string, seen int64, words decisionWords, timeout time.Duration) error {
 	var view decisionView
 	err := a.withTemporal(ctx, timeout, func(ctx context.Context, c client.Client) error {
-		letter, err := a.openDeadLetter(ctx, c, name, ledgerName, words.action)
+		letter, err := a.openDeadLetter(ctx, c, name, ledgerName, words.action, seen == 0)
 		if err != nil {
 			return err
 		}
@@ -159,53 +158,46 @@ func refusedf(format string, args ...any) error {
 	return &exitError{code: exitRejected, err: fmt.Errorf(format, args...)}
 }
 
-// openDeadLetter is the one open dead letter that a key or a transfer's ID names. A transfer that is parked and whose letter
-// is not written yet, or on a ledger that does not answer, tells itself.
-func (a *app) openDeadLetter(ctx context.Context, c client.Client, name, ledgerName string, action workflows.Action) (*activities.DeadLetterView, error) {
-	letters, on, errLetters := a.deadLettersOf(ctx, c, name, ledgerName)
-	var unanswered *asking.UnansweredError
-	if errLetters != nil && !errors.As(errLetters, &unanswered) {
-		return nil, errLetters
+// openDeadLetter is the one open dead letter that a key or a transfer's ID names. A transfer that is parked tells itself, unless
+// its letter is wanted: that may be on a ledger that does not answer, or not be written yet.
+func (a *app) openDeadLetter(ctx context.Context, c client.Client, name, ledgerName string, action workflows.Action, byTransfer bool,
+) (*activities.DeadLetterView, error) {
+	id, step := deadLetterName(name)
+	lookCtx, cancel := context.WithTimeout(ctx, timeoutWaiting)
+	status, errStatus := transfers.New(c, transfers.Options{}).Status(lookCtx, id)
+	cancel()
+	if p := status.Parking; byTransfer && errStatus == nil && p != nil && (step == "" || step == p.Step) {
+		return &activities.DeadLetterView{
+			Key: workflows.StepKey(workflows.TransferWorkflowID(id), p.Step), Transfer: id, Step: string(p.Step), Parked: true,
+			Run: p.Run, Parking: p.Number, Place: p.Place, Account: p.Account,
+		}, nil
+	}
+	letters, on, err := a.deadLettersOf(ctx, c, name, ledgerName)
+	if err != nil {
+		return nil, err
 	}
 	var open []activities.DeadLetterView
+	var keys []string
 	for i := range letters {
 		if letters[i].State == ledger.DeadLetterOpen {
-			open = append(open, letters[i])
+			open, keys = append(open, letters[i]), append(keys, letters[i].Key)
 		}
 	}
 	switch {
 	case len(open) == 1:
 		return &open[0], nil
 	case len(open) > 1:
-		var keys []string
-		for i := range open {
-			keys = append(keys, open[i].Key)
-		}
 		return nil, usagef("%q has several open dead letters: name one of %s", name, strings.Join(keys, ", "))
-	}
-	id, step := deadLetterName(name)
-	lookCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), timeoutWaiting)
-	defer cancel()
-	status, errStatus := transfers.New(c, transfers.Options{}).Status(lookCtx, id)
-	if p := status.Parking; errStatus == nil && p != nil && (step == "" || step == p.Step) {
-		return &activities.DeadLetterView{
-			Key: workflows.StepKey(workflows.TransferWorkflowID(id), p.Step), Transfer: id, Step: string(p.Step), Parked: true,
-			Run: p.Run, Parking: p.Number, Place: p.Place, Account: p.Account,
-		}, nil
-	}
-	switch {
-	case errLetters != nil:
-		return nil, errLetters
 	case len(letters) > 0:
 		return nil, refusedf("%s: it is closed: %s", letters[0].Key, letters[0].Resolution)
-	case errStatus == nil && status.State == workflows.StateRejected && action == workflows.ActionRetry:
-		return nil, refusedf("transfer %q was rejected, and is no dead letter: to pay again is a new ID", id)
-	case errStatus == nil && status.Ended():
-		return nil, refusedf("transfer %q has ended as %s, and has no dead letter: there is nothing to %s", id, status.State, action)
-	case errStatus == nil:
-		return nil, refusedf("transfer %q is %s, and has no dead letter: there is nothing to %s", id, status.State, action)
-	default:
+	case errStatus != nil:
 		return nil, usagef("there is no dead letter of %q on the ledger %s", name, on)
+	case status.State == workflows.StateRejected && action == workflows.ActionRetry:
+		return nil, refusedf("transfer %q was rejected, and is no dead letter: to pay again is a new ID", id)
+	case status.Ended():
+		return nil, refusedf("transfer %q has ended as %s, and has no dead letter: there is nothing to %s", id, status.State, action)
+	default:
+		return nil, refusedf("transfer %q is %s, and has no dead letter: there is nothing to %s", id, status.State, action)
 	}
 }
 

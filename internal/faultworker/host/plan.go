@@ -106,7 +106,7 @@ func (p *plan) resume(ctx context.Context, event fault.Event) context.Context {
 func (p *plan) answered(ctx context.Context, kind fault.Kind, key string, outcome ledger.Outcome, err error) {
 	event := eventOf(ctx, fault.EventAnswer, fault.Point{Kind: kind, Moment: fault.After}, key)
 	if err != nil {
-		event.Error = err.Error()
+		event.Error = ledger.ClipNote(err.Error()) // an announcement is one line, and not a long one
 	} else {
 		event.State, event.Code, event.Repeat = outcome.State, outcome.Code, outcome.Repeat
 	}
