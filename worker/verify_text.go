@@ -6,6 +6,7 @@ import (
 	"strings"
 	"time"
 
+	"payonce/internal/reconcile"
 	"payonce/ledger/postgres"
 )
 
@@ -21,8 +22,16 @@ func (r *textReport) printf(format string, args ...any) {
 	}
 }
 
-func (r *textReport) finding(f postgres.Finding) {
-	r.printf("WRONG  %s: %s: %s: %s\n       %s\n", f.Ledger, f.Check, f.Subject, f.Detail, advice(f.Check))
+func (r *textReport) report() reconcile.Report {
+	return reconcile.Report{
+		Books:       postgres.Report{Finding: r.bookFinding, InTransit: r.inTransit},
+		Finding:     r.finding,
+		Unaccounted: r.unaccounted,
+	}
+}
+
+func (r *textReport) bookFinding(f postgres.Finding) {
+	r.printf("WRONG  %s: %s: %s: %s\n       %s\n", f.Ledger, f.Check, f.Subject, f.Detail, reconcile.BookAdvice(f.Check))
 }
 
 func (r *textReport) inTransit(t postgres.InTransit) {
@@ -30,29 +39,45 @@ func (r *textReport) inTransit(t postgres.InTransit) {
 		t.Amount.Format(t.Asset), t.Asset, t.From, t.To, t.Since.UTC().Format(time.RFC3339), t.Transfer)
 }
 
-func (r *textReport) end(s postgres.Summary) error {
+func (r *textReport) finding(f reconcile.Finding) {
+	r.printf("WRONG  %s: %s: %s\n       %s\n", f.Check, f.Transfer, f.Detail, reconcile.Advice(f.Check))
+	if f.Command != "" {
+		r.printf("       %s\n", f.Command)
+	}
+	if f.Repair != "" {
+		r.printf("       %s\n", f.Repair)
+	}
+}
+
+func (r *textReport) unaccounted(u reconcile.Unaccounted) {
+	r.printf("no workflow  %s: complete in the books since %s\n", u.Transfer, u.At.Format(time.RFC3339))
+}
+
+func (r *textReport) endBooks(s postgres.Summary) error {
+	r.books(s)
+	r.printf("%s\n", reconcile.BooksConclusion(s))
+	return r.err
+}
+
+func (r *textReport) end(s reconcile.Summary) error {
+	r.books(s.Books)
+	for _, line := range s.Lines() {
+		r.printf("%s\n", line)
+	}
+	r.printf("%s\n", s.Conclusion())
+	return r.err
+}
+
+func (r *textReport) books(s postgres.Summary) {
 	for _, l := range s.Ledgers {
 		r.printf("%s: %d accounts, %d operations, %d entries, as of %s\n",
 			l.Ledger, l.Accounts, l.Operations, l.Entries, l.SnapshotAt.UTC().Format(time.RFC3339))
 	}
 	for _, t := range s.InTransit {
-		r.printf("in transit from %s to %s: %s %s in %s\n", t.From, t.To, t.Amount.Format(t.Asset), t.Asset, count(t.Transfers, "transfer"))
+		r.printf("in transit from %s to %s: %s %s in %s\n", t.From, t.To, t.Amount.Format(t.Asset), t.Asset, reconcile.Count(t.Transfers, "transfer"))
 	}
 	if len(s.NotChecked) > 0 {
 		r.printf("not checked, because no settings are given for them, though money went there or came from there: %s\n",
 			strings.Join(s.NotChecked, ", "))
 	}
-	if s.Findings == 0 {
-		r.printf("The books are right.\n")
-	} else {
-		r.printf("The books are WRONG: %s.\n", count(s.Findings, "finding"))
-	}
-	return r.err
-}
-
-func count(n int64, what string) string {
-	if n != 1 {
-		what += "s"
-	}
-	return fmt.Sprintf("%d %s", n, what)
 }

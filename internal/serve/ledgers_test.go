@@ -53,7 +53,7 @@ func FuzzDatabaseURL(f *testing.F) {
 			return // the name of a file is told, and is no secret
 		}
 		dsn := before + secret + after
-		settings, err := ReadLedgers(env(map[string]string{EnvDatabaseURL: dsn}))
+		settings, err := readLedgers(env(map[string]string{EnvDatabaseURL: dsn}))
 		if err != nil {
 			require.NotContains(t, err.Error(), secret)
 			return

@@ -28,6 +28,12 @@ type Settings struct {
 	Workflows   workflows.Options
 }
 
+// VerifySettings are what an operator sets for a verification.
+type VerifySettings struct {
+	Ledgers  []LedgerSetting
+	Temporal client.Options
+}
+
 // MigrateSettings are what an operator sets for a migration.
 type MigrateSettings struct {
 	Ledgers    []LedgerSetting // as the role that owns the tables
@@ -69,11 +75,15 @@ func ReadSettings(env envconfig.EnvLookup) (Settings, error) {
 	return s, r.err()
 }
 
-// ReadLedgers reads where the ledgers are, and nothing else. The error is as that of ReadSettings.
-func ReadLedgers(env envconfig.EnvLookup) ([]LedgerSetting, error) {
+// ReadVerifySettings reads what a verification needs: of Temporal only if it is asked too. The error is as that of
+// ReadSettings.
+func ReadVerifySettings(env envconfig.EnvLookup, withTemporal bool) (VerifySettings, error) {
 	r := reader{env: env}
-	settings := r.ledgers(EnvDatabaseURL, EnvLedgers)
-	return settings, r.err()
+	s := VerifySettings{Ledgers: r.ledgers(EnvDatabaseURL, EnvLedgers)}
+	if withTemporal {
+		s.Temporal = r.temporal()
+	}
+	return s, r.err()
 }
 
 // ReadMigrateSettings reads what a migration needs: the ledgers as their owner, or, if that is not set, as the worker.

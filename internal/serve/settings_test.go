@@ -47,6 +47,11 @@ const (
 	euURL    = "postgres://app:" + password + "@eu.example:5432/eu"
 )
 
+func readLedgers(e *fakeEnv) ([]LedgerSetting, error) {
+	settings, err := ReadVerifySettings(e, false)
+	return settings.Ledgers, err
+}
+
 func TestReadLedgers(t *testing.T) {
 	for name, test := range map[string]struct {
 		env  map[string]string
@@ -123,7 +128,7 @@ func TestReadLedgers(t *testing.T) {
 		"garbage": {env: map[string]string{"DATABASE_URL": password}, err: "its URL can't be read"},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, err := ReadLedgers(env(test.env))
+			got, err := readLedgers(env(test.env))
 			if test.err == "" {
 				require.NoError(t, err)
 				assert.Equal(t, test.want, got)
@@ -286,7 +291,7 @@ func TestVariablesAreThoseThatAreRead(t *testing.T) {
 	_, _ = NewLog(e, io.Discard)
 	note(CommandMigrate, e)
 	e = env(nil)
-	_, _ = ReadLedgers(e)
+	_, _ = ReadVerifySettings(e, true)
 	note(CommandVerify, e)
 
 	listed := make(map[string]map[string]bool)

@@ -14,6 +14,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
+	sdklog "go.temporal.io/sdk/log"
 
 	"payonce/internal/headers"
 	"payonce/workflows"
@@ -66,6 +67,17 @@ func connect(ctx context.Context, options client.Options, log *slog.Logger) (cli
 		}
 		pause = min(2*pause, connectPauseMax)
 	}
+}
+
+// Dial connects to Temporal and checks that it has what transfers need. It does not wait for a server that can't be reached.
+func Dial(ctx context.Context, options client.Options) (client.Client, error) {
+	log := slog.New(slog.DiscardHandler)
+	options.Logger = sdklog.NewStructuredLogger(log)
+	c, err := tryConnect(ctx, options, log)
+	if err != nil {
+		return nil, fmt.Errorf("temporal at %s: %w", options.HostPort, err)
+	}
+	return c, nil
 }
 
 func tryConnect(ctx context.Context, options client.Options, log *slog.Logger) (client.Client, error) {

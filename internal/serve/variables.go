@@ -45,8 +45,9 @@ func Variables() []Variable {
 	logged := []string{CommandRun, CommandMigrate}
 	run := []string{CommandRun}
 	migrate := []string{CommandMigrate}
+	asking := []string{CommandRun, CommandVerify} // verify only with --temporal
 	temporal := func(name, byDefault, meaning string) Variable {
-		return Variable{Name: name, Default: byDefault, Meaning: meaning, Commands: run}
+		return Variable{Name: name, Default: byDefault, Meaning: meaning, Commands: asking}
 	}
 	secret := func(v Variable) Variable {
 		v.Secret = true
@@ -116,7 +117,7 @@ func Variables() []Variable {
 		temporal("TEMPORAL_TLS_DISABLE_HOST_VERIFICATION", "", "`true`: don't check it; not for production"),
 		temporal("TEMPORAL_CLIENT_AUTHORITY", "", "the `:authority` of requests, for a proxy that routes by it"),
 		secret(Variable{
-			Name: "TEMPORAL_GRPC_META_", Prefix: true, Commands: run,
+			Name: "TEMPORAL_GRPC_META_", Prefix: true, Commands: asking,
 			Meaning: "`TEMPORAL_GRPC_META_X_Y=v` sends the header `x-y: v` with each request",
 		}),
 		temporal("TEMPORAL_CONFIG_FILE", "`temporalio/temporal.toml` in the user's configuration folder", "a file with profiles of these settings"),

@@ -56,10 +56,14 @@ type InTransit struct {
 	Since    time.Time
 }
 
-// Report receives what Verify sees, when it sees it, one call at a time. Either function may be nil.
+// Report receives what Verify sees, when it sees it, one call at a time. Each function may be nil.
 type Report struct {
 	Finding   func(Finding)
 	InTransit func(InTransit)
+	// Transfer is called for each transfer in the order of their workflow IDs, after the ledgers have been checked, with what
+	// the snapshots have of it. They are not of one moment: what one of them lacks may have been there already. An error ends
+	// the verification.
+	Transfer func(transfer string, records []Record) error
 }
 
 // LedgerSummary says what was read of one ledger.
@@ -115,6 +119,9 @@ func Verify(ctx context.Context, ledgers []*Ledger, report Report) (Summary, err
 		return Summary{}, err
 	}
 	if err := v.checkTransfers(ctx); err != nil {
+		return Summary{}, err
+	}
+	if err := v.readTransfers(ctx); err != nil {
 		return Summary{}, err
 	}
 	return v.summary(), nil

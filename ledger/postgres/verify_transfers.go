@@ -37,6 +37,8 @@ type movement struct {
 	legs     []ledger.Leg
 }
 
+func (m *movement) transferID() string { return m.transfer }
+
 // transferExpression is the workflow ID that an operation belongs to: its key without the last segment. A refund belongs
 // to what it reverses, whatever its own key is.
 const transferExpression = `regexp_replace(coalesce(reverses, key), '/[^/]*$', '') collate "C"`
@@ -75,68 +77,32 @@ func (a *audit) scanMovement(row pgx.CollectableRow) (movement, error) {
 	return m, nil
 }
 
-// movements is one ledger's stream, ordered by transfer.
-type movements struct {
-	audit *audit
-	rows  pgx.Rows
-	head  *movement // nil at the end
-}
-
-func (m *movements) next() error {
-	m.head = nil
-	if !m.rows.Next() {
-		return m.rows.Err()
-	}
-	head, err := m.audit.scanMovement(m.rows)
-	m.head = &head
-	return err
-}
-
 // checkTransfers holds the ledgers against each other: their streams are merged by transfer.
 func (v *verification) checkTransfers(ctx context.Context) error {
-	fail := func(a *audit, err error) error {
-		return fmt.Errorf("verify transfers of ledger %s: %w", a.ledger.name, translate(err))
-	}
 	for _, a := range v.audits {
 		if err := a.readTransit(ctx); err != nil {
-			return fail(a, err)
+			return fmt.Errorf("verify transfers of ledger %s: %w", a.ledger.name, translate(err))
 		}
 	}
-	var streams []*movements
-	defer func() {
-		for _, s := range streams {
-			s.rows.Close()
-		}
-	}()
-	for _, a := range v.audits {
-		rows, err := a.conn.Query(ctx, movementsSQL)
-		if err != nil {
-			return fail(a, err)
-		}
-		s := &movements{audit: a, rows: rows}
-		streams = append(streams, s)
-		if err := s.next(); err != nil {
-			return fail(a, err)
-		}
+	var t *transferAudit
+	scan := func(a *audit, row pgx.CollectableRow) (*movement, error) {
+		m, err := a.scanMovement(row)
+		return &m, err
 	}
-	for {
-		first := firstTransfer(streams)
-		if first == nil {
-			break
+	add := func(a *audit, m *movement) {
+		if t == nil {
+			t = &transferAudit{verification: v, id: m.transfer}
 		}
-		t := transferAudit{verification: v, id: *first}
-		for _, s := range streams {
-			for s.head != nil && s.head.transfer == t.id {
-				s.audit.accountFor(s.head)
-				t.add(*s.head)
-				if err := s.next(); err != nil {
-					return fail(s.audit, err)
-				}
-			}
-		}
-		if err := t.check(ctx); err != nil {
-			return err
-		}
+		a.accountFor(m)
+		t.add(*m)
+	}
+	done := func() error {
+		err := t.check(ctx)
+		t = nil
+		return err
+	}
+	if err := byTransfer(ctx, v, movementsSQL, scan, add, done); err != nil {
+		return err
 	}
 	for _, a := range v.audits {
 		a.checkTransit()
@@ -144,14 +110,79 @@ func (v *verification) checkTransfers(ctx context.Context) error {
 	return nil
 }
 
-func firstTransfer(streams []*movements) *string {
-	var first *string
-	for _, s := range streams {
-		if s.head != nil && (first == nil || s.head.transfer < *first) {
-			first = &s.head.transfer
+// stream is what one ledger's snapshot has of transfers, ordered by transfer.
+type stream[T interface{ transferID() string }] struct {
+	audit *audit
+	rows  pgx.Rows
+	scan  func(*audit, pgx.CollectableRow) (T, error)
+	head  *T // nil at the end
+}
+
+func (s *stream[T]) next() error {
+	s.head = nil
+	if !s.rows.Next() {
+		return s.rows.Err()
+	}
+	head, err := s.scan(s.audit, s.rows)
+	s.head = &head
+	return err
+}
+
+// byTransfer runs a query, which orders by transfer, on every snapshot. It calls add for each row and done after the last one
+// of each transfer, from whichever ledgers they are.
+func byTransfer[T interface{ transferID() string }](
+	ctx context.Context, v *verification, sql string, scan func(*audit, pgx.CollectableRow) (T, error),
+	add func(*audit, T), done func() error,
+) error {
+	fail := func(a *audit, err error) error {
+		return fmt.Errorf("verify transfers of ledger %s: %w", a.ledger.name, translate(err))
+	}
+	var streams []*stream[T]
+	defer func() {
+		for _, s := range streams {
+			s.rows.Close()
+		}
+	}()
+	for _, a := range v.audits {
+		rows, err := a.conn.Query(ctx, sql)
+		if err != nil {
+			return fail(a, err)
+		}
+		s := &stream[T]{audit: a, rows: rows, scan: scan}
+		streams = append(streams, s)
+		if err := s.next(); err != nil {
+			return fail(a, err)
 		}
 	}
-	return first
+	for {
+		id, more := firstTransfer(streams)
+		if !more {
+			return nil
+		}
+		for _, s := range streams {
+			for s.head != nil && (*s.head).transferID() == id {
+				add(s.audit, *s.head)
+				if err := s.next(); err != nil {
+					return fail(s.audit, err)
+				}
+			}
+		}
+		if err := done(); err != nil {
+			return err
+		}
+	}
+}
+
+func firstTransfer[T interface{ transferID() string }](streams []*stream[T]) (first string, more bool) {
+	for _, s := range streams {
+		if s.head == nil {
+			continue
+		}
+		if id := (*s.head).transferID(); !more || id < first {
+			first, more = id, true
+		}
+	}
+	return first, more
 }
 
 const transitAccountsSQL = `select name, asset, balance::text from accounts where name like 'transit:%' and version > 0`

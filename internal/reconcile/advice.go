@@ -1,13 +1,13 @@
-package main
+package reconcile
 
 import "payonce/ledger/postgres"
 
 // keep is the first thing to do when books are wrong: what is found is evidence.
 const keep = "Keep a copy of the database as it is before anything is changed. "
 
-// advice says what to do about what a check of the books has found. None of these can come from payonce's own work
+// BookAdvice says what to do about what a check of the books has found. None of these can come from payonce's own work
 // unless it has a defect or was bypassed, so all begin with finding out what did it.
-func advice(check postgres.Check) string {
+func BookAdvice(check postgres.Check) string {
 	switch check {
 	case postgres.CheckAssetSum:
 		return keep + "Money was made or lost: stop this ledger's workers, and look for the entry that did it among the other findings."
@@ -29,5 +29,18 @@ func advice(check postgres.Check) string {
 		return keep + "The transit account holds other money than the transfers put there: an operation on it is missing, or is of no transfer."
 	default:
 		return keep
+	}
+}
+
+// Advice says what to do about a transfer about which the books and its workflow don't agree.
+func Advice(check Check) string {
+	switch check {
+	case CheckUnfinished:
+		return "Its workflow was ended from outside. Asked for again with the same ID it goes on from where it stopped."
+	case CheckOutcome:
+		return "A workflow ends with what its steps answered, so an answer was forged (temporal activity complete), or the books were " +
+			"changed or restored. Find out which, and tell whoever was told the end. A reset runs the steps again, under their keys."
+	default:
+		return ""
 	}
 }

@@ -1,0 +1,268 @@
+package reconcile
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"go.temporal.io/api/enums/v1"
+	"go.temporal.io/api/serviceerror"
+	"go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
+	"go.temporal.io/sdk/temporal"
+
+	"payonce/ledger"
+	"payonce/workflows"
+)
+
+// pageSize is how many workflows Temporal is asked for at once: as many as it gives.
+const pageSize = 1000
+
+func (r *run) retention(ctx context.Context) (time.Duration, error) {
+	namespace, err := r.Temporal.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: r.Namespace})
+	if err != nil {
+		return 0, fmt.Errorf("temporal: namespace %q: %w", r.Namespace, err)
+	}
+	return namespace.GetConfig().GetWorkflowExecutionRetentionTtl().AsDuration(), nil
+}
+
+// workflowRun is a run of a transfer's workflow as Temporal itself knows it; the zero value is that it knows none.
+type workflowRun struct {
+	runID  string
+	status enums.WorkflowExecutionStatus
+}
+
+// latest asks for the latest run of a transfer's workflow.
+func (r *run) latest(ctx context.Context, transfer string) (workflowRun, error) {
+	described, err := r.Temporal.DescribeWorkflow(ctx, transfer, "")
+	if _, absent := errors.AsType[*serviceerror.NotFound](err); absent {
+		return workflowRun{}, nil
+	}
+	if err != nil {
+		return workflowRun{}, fmt.Errorf("temporal: workflow %q: %w", transfer, err)
+	}
+	return workflowRun{runID: described.WorkflowExecution.RunID, status: described.Status}, nil
+}
+
+func (w workflowRun) completed() bool { return w.status == enums.WORKFLOW_EXECUTION_STATUS_COMPLETED }
+
+// open says that the run may still do something.
+func (w workflowRun) open() bool {
+	switch w.status {
+	case enums.WORKFLOW_EXECUTION_STATUS_UNSPECIFIED: // there is none
+		return false
+	case enums.WORKFLOW_EXECUTION_STATUS_COMPLETED, enums.WORKFLOW_EXECUTION_STATUS_FAILED, enums.WORKFLOW_EXECUTION_STATUS_CANCELED,
+		enums.WORKFLOW_EXECUTION_STATUS_TERMINATED, enums.WORKFLOW_EXECUTION_STATUS_TIMED_OUT:
+		return false
+	case enums.WORKFLOW_EXECUTION_STATUS_RUNNING, enums.WORKFLOW_EXECUTION_STATUS_CONTINUED_AS_NEW, enums.WORKFLOW_EXECUTION_STATUS_PAUSED:
+		return true
+	default:
+		return true
+	}
+}
+
+// String tells a person how the run was closed.
+func (w workflowRun) String() string {
+	if w.runID == "" {
+		return "Temporal knows no workflow of it"
+	}
+	return "its workflow was closed as " + strings.ToLower(w.status.String())
+}
+
+// result is what a workflow said when it ended.
+type result struct {
+	state    workflows.State
+	from, to string // ledgers
+	fault    error  // it can't be read
+}
+
+func (s result) String() string {
+	if s.fault != nil {
+		return "something that can't be read (" + s.fault.Error() + ")"
+	}
+	return string(s.state)
+}
+
+func (r *run) result(ctx context.Context, transfer string, w workflowRun) (result, error) {
+	var said workflows.TransferResult
+	err := r.Temporal.GetWorkflow(ctx, transfer, w.runID).GetWithOptions(ctx, &said, client.WorkflowRunGetOptions{DisableFollowingRuns: true})
+	switch {
+	case err == nil:
+		return resultOf(said), nil
+	case errors.Is(err, converter.ErrUnableToDecode):
+		return result{fault: err}, nil
+	default:
+		return result{}, fmt.Errorf("temporal: the result of workflow %q: %w", transfer, err)
+	}
+}
+
+func resultOf(said workflows.TransferResult) result {
+	s := result{state: said.State}
+	var from, to ledger.AccountRef
+	if from, s.fault = ledger.ParseAccountRef("from", said.From); s.fault != nil {
+		return s
+	}
+	to, s.fault = ledger.ParseAccountRef("to", said.To)
+	s.from, s.to = from.Ledger, to.Ledger
+	return s
+}
+
+// lookForWorkflows asks Temporal which of the transfers that are complete it still knows.
+func (r *run) lookForWorkflows(ctx context.Context) error {
+	complete := r.complete
+	r.complete = nil
+	known, err := r.known(ctx, complete)
+	if err != nil {
+		return err
+	}
+	for _, t := range complete {
+		switch {
+		case known[t.Transfer]:
+		case !t.needsWorkflow || r.mayBeForgotten(t):
+			r.summary.Forgotten++
+		default:
+			w, err := r.latest(ctx, t.Transfer)
+			if err != nil {
+				return err
+			}
+			if w.runID != "" {
+				continue // the list has only not heard of it yet
+			}
+			r.summary.Unaccounted++
+			if r.report.Unaccounted != nil {
+				r.report.Unaccounted(t.Unaccounted)
+			}
+		}
+	}
+	return nil
+}
+
+// mayBeForgotten says that the transfer's workflow, which closed after its latest step, may be past Temporal's retention.
+func (r *run) mayBeForgotten(t completeTransfer) bool {
+	return t.At.Before(r.now.Add(-r.summary.Retention))
+}
+
+// known says which of the transfers that are young enough have a workflow in Temporal's list.
+func (r *run) known(ctx context.Context, transfers []completeTransfer) (map[string]bool, error) {
+	known := make(map[string]bool, len(transfers))
+	var ids []string
+	for _, t := range transfers {
+		switch {
+		case r.mayBeForgotten(t):
+		case strings.ContainsAny(t.Transfer, unquotable):
+			w, err := r.latest(ctx, t.Transfer)
+			if err != nil {
+				return nil, err
+			}
+			known[t.Transfer] = w.runID != ""
+		default:
+			ids = append(ids, quoteQuery(t.Transfer))
+		}
+	}
+	if len(ids) == 0 {
+		return known, nil
+	}
+	query := fmt.Sprintf("WorkflowType = '%s' and WorkflowId in (%s)", workflows.TransferWorkflow, strings.Join(ids, ", "))
+	err := r.list(ctx, query, func(page []*workflow.WorkflowExecutionInfo) error {
+		for _, w := range page {
+			known[w.GetExecution().GetWorkflowId()] = true
+		}
+		return nil
+	})
+	return known, err
+}
+
+// unquotable are what a query of Temporal's list can't be asked with, however it is written: the server changes it.
+const unquotable = "\"\\"
+
+// quoteQuery makes a text a value in a query of Temporal's list.
+func quoteQuery(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+
+func (r *run) list(ctx context.Context, query string, do func([]*workflow.WorkflowExecutionInfo) error) error {
+	request := &workflowservice.ListWorkflowExecutionsRequest{Namespace: r.Namespace, PageSize: pageSize, Query: query}
+	for {
+		page, err := r.Temporal.ListWorkflow(ctx, request)
+		if err != nil {
+			return fmt.Errorf("temporal: list workflows: %w", err)
+		}
+		if err := do(page.GetExecutions()); err != nil {
+			return err
+		}
+		next := page.GetNextPageToken()
+		if len(next) == 0 {
+			return nil
+		}
+		request.NextPageToken = next
+	}
+}
+
+// closedWorkflows holds every closed workflow against the books as they are now: all that it has done was recorded before
+// it closed.
+func (r *run) closedWorkflows(ctx context.Context) error {
+	query := fmt.Sprintf("WorkflowType = '%s' and ExecutionStatus != 'Running'", workflows.TransferWorkflow)
+	return r.list(ctx, query, func(page []*workflow.WorkflowExecutionInfo) error {
+		var completed []*workflow.WorkflowExecutionInfo
+		var ids []string
+		for _, w := range page {
+			if w.GetStatus() != enums.WORKFLOW_EXECUTION_STATUS_COMPLETED {
+				r.summary.NoEnds++
+				continue
+			}
+			completed = append(completed, w)
+			ids = append(ids, w.GetExecution().GetWorkflowId())
+		}
+		records, err := r.records(ctx, ids)
+		if err != nil {
+			return err
+		}
+		for _, w := range completed {
+			execution := w.GetExecution()
+			reading := read(records[execution.GetWorkflowId()], r.given)
+			if reading.standing == standingEnded && string(reading.state) == listedState(w) {
+				r.summary.Agreed++
+				continue
+			}
+			if err := r.ended(ctx, execution.GetWorkflowId(), execution.GetRunId()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// listedState is the state that a workflow has published, or "" if it has not.
+func listedState(w *workflow.WorkflowExecutionInfo) string {
+	var state string
+	payload := w.GetSearchAttributes().GetIndexedFields()[workflows.SearchAttributeState.GetName()]
+	if err := converter.GetDefaultDataConverter().FromPayload(payload, &state); err != nil {
+		return "" // then the workflow itself is asked
+	}
+	return state
+}
+
+// start starts the same workflow with the same request, as any client does.
+func (r *run) start(ctx context.Context, in workflows.TransferInput, parsed workflows.ParsedTransfer) (told string, started bool, err error) {
+	w, err := r.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID:                                       workflows.TransferWorkflowID(in.ID),
+		TaskQueue:                                workflows.TaskQueue,
+		WorkflowIDReusePolicy:                    enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE_FAILED_ONLY,
+		WorkflowIDConflictPolicy:                 enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
+		WorkflowExecutionErrorWhenAlreadyStarted: true,
+		StaticSummary:                            parsed.String(),
+		TypedSearchAttributes: temporal.NewSearchAttributes(
+			workflows.SearchAttributeState.ValueSet(string(workflows.StateRunning)),
+			workflows.SearchAttributeTransferID.ValueSet(in.ID),
+		),
+	}, workflows.TransferWorkflow, in)
+	if already, ok := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); ok {
+		return "somebody else has just started it, run " + already.RunId, false, nil
+	}
+	if err != nil {
+		return "", false, fmt.Errorf("temporal: start workflow %q: %w", workflows.TransferWorkflowID(in.ID), err)
+	}
+	return "started again, run " + w.GetRunID(), true, nil
+}
