@@ -90,7 +90,7 @@ func (in *DeadLetterView) letter() (ledger.DeadLetter, error) {
 	}
 	letter := ledger.DeadLetter{
 		Key: ledger.Key(in.Key), Transfer: in.Transfer, Step: in.Step, State: in.State, Parked: in.Parked, Run: in.Run,
-		Parking: in.Parking, Ended: in.Ended, Error: ledger.HideSecrets(in.Error), ErrorType: in.ErrorType, Causes: in.Causes,
+		Parking: in.Parking, Ended: in.Ended, Error: ledger.KeepError(in.Error, ledger.ErrorBytesMax), ErrorType: in.ErrorType, Causes: in.Causes,
 		Attempts: in.Attempts, FirstAt: in.FirstAt, LastAt: in.LastAt, Place: in.Place, Account: in.Account, Asset: asset,
 		Amount: amount, From: in.From, To: in.To, Memo: in.Memo, Metadata: in.Metadata, Choices: in.Choices,
 		Resolution: in.Resolution, AsOf: in.AsOf,

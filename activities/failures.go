@@ -30,7 +30,7 @@ type Failure struct {
 // applicationError is the one way in which an error leaves an activity. The outermost error decides whether Temporal
 // retries, so nothing may wrap what it returns.
 func applicationError(ctx context.Context, text, typ string, retry bool, err error) error {
-	text = ledger.ClipError(ledger.HideSecrets(text), ledger.ErrorBytesMax)
+	text = ledger.KeepError(text, ledger.ErrorBytesMax)
 	failure := Failure{Attempt: activity.GetInfo(ctx).Attempt, Causes: causesOf(err)}
 	message := ledger.ClipError(text, messageBytesMax)
 	if message != text {
@@ -52,10 +52,11 @@ func causesOf(err error) []ledger.ErrorCause {
 		if err == nil || len(causes) == ledger.CausesMax {
 			return
 		}
-		text := ledger.HideSecrets(err.Error())
-		cause := ledger.ErrorCause{Type: fmt.Sprintf("%T", err), Text: text}
-		if around != "" && strings.HasSuffix(around, text) {
-			cause.Text = ""
+		text := err.Error()
+		cause := ledger.ErrorCause{Type: fmt.Sprintf("%T", err)}
+		// The outermost is what the error itself says.
+		if len(causes) > 0 && !strings.HasSuffix(around, text) {
+			cause.Text = ledger.KeepError(text, ledger.CausesBytesMax)
 		}
 		around = text
 		causes = append(causes, cause)
@@ -70,10 +71,6 @@ func causesOf(err error) []ledger.ErrorCause {
 		}
 	}
 	walk(err)
-	if len(causes) > 0 {
-		// The outermost is what the error itself says.
-		causes[0].Text = ""
-	}
 	return ledger.ClipCauses(causes)
 }
 
@@ -81,8 +78,7 @@ func causesOf(err error) []ledger.ErrorCause {
 // table in errors.go, outermost, so that what can't succeed is not tried again however it was wrapped.
 func finish(ctx context.Context, doing string, err *error) {
 	if panicked := recover(); panicked != nil {
-		// The stack is for the log: a history is no place for it.
-		activity.GetLogger(ctx).Error("Activity panic", "doing", doing, "panic", ledger.HideSecrets(fmt.Sprint(panicked)), "stack", string(debug.Stack()))
+		logPanic(ctx, doing, panicked)
 		var cause error
 		if err, ok := panicked.(error); ok {
 			cause = err
@@ -97,6 +93,14 @@ func finish(ctx context.Context, doing string, err *error) {
 		return
 	}
 	*err = toTemporal(ctx, doing, *err)
+}
+
+// errPanicked is the error of what panicked, where only its type is told.
+var errPanicked = temporal.NewApplicationError("panic", ErrorPanic)
+
+// logPanic tells the log of a panic, with its stack: a history is no place for that.
+func logPanic(ctx context.Context, doing string, panicked any) {
+	activity.GetLogger(ctx).Error("Activity panic", "doing", doing, "panic", ledger.KeepError(fmt.Sprint(panicked), messageBytesMax), "stack", string(debug.Stack()))
 }
 
 // toTemporal turns an error into Temporal's.

@@ -3,6 +3,8 @@ package ledger_test
 import (
 	"strings"
 	"testing"
+	"time"
+	"unicode/utf8"
 
 	"github.com/stretchr/testify/require"
 
@@ -40,4 +42,34 @@ func TestHideSecrets(t *testing.T) {
 		require.Equal(t, got, ledger.HideSecrets(got), "again")
 		require.NotContains(t, strings.ToLower(got), "hunter2")
 	}
+}
+
+// A long text is kept in bounded work, and no secret gets through where it is cut.
+func TestKeepError(t *testing.T) {
+	t.Parallel()
+	const bytesMax = 20_000
+	for _, filler := range []string{"x ", "<", "ü", "wörd\x00 "} {
+		for position := range 60 {
+			// A secret at every place, in a text longer than what is looked at.
+			secret := "postgres://app:hunter2@bank/eu password=hunter2 Bearer hunter2hunter2 "
+			before := strings.Repeat(filler, 1+position*1_000/len(filler))
+			text := "begin " + before + secret + strings.Repeat(filler, 60_000/len(filler)) + "the end"
+			kept := ledger.KeepError(text, bytesMax)
+			require.LessOrEqual(t, len(kept), bytesMax)
+			require.Greater(t, len(kept), bytesMax/2)
+			require.True(t, strings.HasPrefix(kept, "begin "))
+			require.True(t, strings.HasSuffix(kept, "the end"))
+			require.Contains(t, kept, "bytes left out")
+			require.NotContains(t, kept, "hunter")
+			require.True(t, utf8.ValidString(kept))
+		}
+	}
+	short := "short, with password=hunter2"
+	require.Equal(t, "short, with password=***", ledger.KeepError(short, bytesMax))
+	require.LessOrEqual(t, len(ledger.KeepError(strings.Repeat("y", 1_000_000), 100)), 100)
+
+	begun := time.Now()
+	kept := ledger.KeepError(strings.Repeat("password=hunter2 ", 5_000_000), ledger.ErrorBytesMax)
+	require.NotContains(t, kept, "hunter")
+	require.Less(t, time.Since(begun), 5*time.Second, "85 MB")
 }

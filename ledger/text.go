@@ -85,18 +85,19 @@ func ClipError(s string, bytesMax int) string {
 	if len(s) <= bytesMax {
 		return s
 	}
-	const noteBytesMax = len(" … (9223372036854775807 bytes left out) … ")
-	if bytesMax <= noteBytesMax {
+	if bytesMax <= clipNoteBytesMax {
 		return s[:boundaryBefore(s, max(bytesMax, 0))]
 	}
-	half := (bytesMax - noteBytesMax) / 2
-	head := boundaryBefore(s, half)
-	tail := boundaryBefore(s, len(s)-half)
-	for tail < len(s)-half {
-		_, size := utf8.DecodeRuneInString(s[tail:])
-		tail += size
-	}
-	return fmt.Sprintf("%s … (%d bytes left out) … %s", s[:head], tail-head, s[tail:])
+	half := (bytesMax - clipNoteBytesMax) / 2
+	head, tail := boundaryBefore(s, half), boundaryAfter(s, len(s)-half)
+	return clipNote(s[:head], tail-head, s[tail:])
+}
+
+// clipNoteBytesMax is the most that clipNote adds.
+const clipNoteBytesMax = len(" … (9223372036854775807 bytes left out) … ")
+
+func clipNote(head string, leftOut int, tail string) string {
+	return fmt.Sprintf("%s … (%d bytes left out) … %s", head, leftOut, tail)
 }
 
 // ClipCauses makes a chain of errors fit to be kept: at most CausesMax of them, CausesBytesMax bytes together.
@@ -130,6 +131,14 @@ func printable(s string) string {
 func boundaryBefore(s string, at int) int {
 	for at > 0 && at < len(s) && !utf8.RuneStart(s[at]) {
 		at--
+	}
+	return at
+}
+
+// boundaryAfter is the start of the first rune at or after at.
+func boundaryAfter(s string, at int) int {
+	for at < len(s) && !utf8.RuneStart(s[at]) {
+		at++
 	}
 	return at
 }

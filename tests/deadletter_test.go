@@ -119,6 +119,20 @@ func TestDeadLetterError(t *testing.T) {
 	require.NoError(t, w.DB(t, "us").QueryRow(t.Context(), `select count(*) from dead_letters d, dead_letter_actions a
 		where d.error || d.causes || a.error like '%hunter2%'`).Scan(&leaks))
 	require.Zero(t, leaks)
+
+	// The longest there is, in the form that takes most room on its way: cut in the middle, and it arrives.
+	w.Exec(t, "eu", `
+		create or replace function poison() returns trigger language plpgsql as $$
+		begin
+			raise exception 'begin % end', repeat('<', 3000000);
+		end $$`)
+	longest := in
+	longest.ID = "longest"
+	w.Start(t, longest)
+	story = requireCompensated(t, w, longest)
+	require.Regexp(t, `^deposit on ledger eu: ledger eu: post: ERROR: begin <+ … \(2800\d\d\d bytes left out\) … <+ end \(SQLSTATE P0001\)$`, story.Error)
+	require.Greater(t, len(story.Error), ledger.ErrorBytesMax-200)
+	require.Equal(t, attemptsShort(), story.Attempts)
 	w.Exec(t, "eu", `drop trigger poison on entries`)
 }
 
@@ -173,7 +187,7 @@ func TestDeadLetterMadeAnew(t *testing.T) {
 	require.Equal(t, []any{"rent", in.Metadata}, []any{request.Memo, request.Metadata})
 
 	for id, want := range map[string]string{
-		in.ID: "it is closed: retry by " + taken[0], third: `has ended as completed, and has no dead letter`, second: "it is closed: retry by",
+		in.ID: "it is closed: retry by " + taken[0] + `: a test; made anew as "rent~retry-1"`, third: `has ended as completed, and has no dead letter`, second: "it is closed: retry by",
 	} {
 		refused := w.CLI(t, "deadletter", "retry", id, "--by", "dave")
 		require.Equal(t, exitRejected, refused.Code)
@@ -278,7 +292,7 @@ func TestDeadLetterDiscarded(t *testing.T) {
 	w.Forget(t, workflows.TransferWorkflowID(in.ID))
 	remembered := w.CLI(t, "status", in.ID)
 	require.Equal(t, exitPending, remembered.Code)
-	require.Equal(t, workflows.StateDiscarded, remembered.Transfer(t).State, "the ledgers remember")
+	require.Equal(t, []any{workflows.StateDiscarded, left}, []any{remembered.Transfer(t).State, remembered.Transfer(t).Left}, "the ledgers remember")
 	again := w.Transfer(t, in)
 	require.Equal(t, []any{workflows.StateDiscarded, left}, []any{again.State, again.Left})
 	require.Equal(t, steps, w.Steps(t, in.ID))

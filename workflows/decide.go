@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
@@ -19,10 +18,15 @@ func (w *Workflows) DeadLetterDecide(ctx workflow.Context, in EndedDecision) (En
 	if err := in.check(); err != nil {
 		return decided, err
 	}
+	resolution := decisionText(in.Action, in.By, in.Reason)
+	if in.Action == ActionRetry {
+		decided.Transfer = RetryTransferID(transferOf(in.Key))
+		resolution += fmt.Sprintf("; made anew as %q", decided.Transfer)
+	}
 	record := activities.DeadLetterDecideInput{
 		Ledger: in.Ledger, Key: in.Key, Version: in.Version, Ended: string(in.Ended),
 		Decision:   activities.DecisionView{ID: in.ID(), Action: string(in.Action), By: in.By, Reason: in.Reason},
-		Resolution: decisionText(in.Action, in.By, in.Reason),
+		Resolution: resolution,
 	}
 	var err error
 	decided.Letter, err = ask[activities.DeadLetterStory](ctx, w, DeadLetterDecideWorkflow, in.Ledger, record)
@@ -31,10 +35,9 @@ func (w *Workflows) DeadLetterDecide(ctx workflow.Context, in EndedDecision) (En
 	}
 	letter := &decided.Letter
 	again := TransferInput{
-		ID: RetryTransferID(letter.Transfer), From: letter.From, To: letter.To, Amount: letter.Amount, Asset: letter.Asset,
+		ID: decided.Transfer, From: letter.From, To: letter.To, Amount: letter.Amount, Asset: letter.Asset,
 		Memo: letter.Memo, Metadata: letter.Metadata, Retries: letter.Transfer,
 	}
-	decided.Transfer = again.ID
 	return decided, w.makeAnew(ctx, again)
 }
 
@@ -57,21 +60,12 @@ func (w *Workflows) makeAnew(ctx workflow.Context, in TransferInput) error {
 	if err != nil {
 		return invalidInput(err)
 	}
-	child := workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
-		WorkflowID:            TransferWorkflowID(in.ID),
-		TaskQueue:             TaskQueue,
-		ParentClosePolicy:     enums.PARENT_CLOSE_POLICY_ABANDON,
-		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE_FAILED_ONLY,
-		StaticSummary:         parsed.String(),
-		TypedSearchAttributes: temporal.NewSearchAttributes(
-			SearchAttributeState.ValueSet(string(StateRunning)), SearchAttributeTransferID.ValueSet(in.ID),
-		),
-	}), TransferWorkflow, in)
-	err = child.GetChildWorkflowExecution().Get(ctx, nil)
-	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
-		return nil
-	}
-	return err
+	return awaitStart(ctx, startTransfer(ctx, in, parsed))
+}
+
+// transferOf is the ID of the transfer that a step's key belongs to.
+func transferOf(key string) string {
+	return strings.TrimPrefix(key[:max(strings.LastIndexByte(key, '/'), 0)], transferWorkflowIDPrefix)
 }
 
 // decisionText tells a person what was decided.

@@ -71,6 +71,9 @@ func recall(id string, operations []activities.OperationView) Status {
 		result.Code, result.Detail = why.Code, why.Detail
 		status.Detail = why.Detail
 	}
+	if state == workflows.StateDiscarded {
+		result.Left = leftAt(status.Request, why)
+	}
 	status.Result = &result
 	return status
 }
@@ -99,6 +102,15 @@ func recallState(outcomes map[workflows.Step]*activities.OperationView) (state w
 	default:
 		return StateUnknown, nil
 	}
+}
+
+// leftAt says where the money of a discarded transfer is, by what was sealed: its refund or, before it left, its first step.
+func leftAt(in workflows.TransferInput, sealed *activities.OperationView) *workflows.Whereabouts {
+	left := &workflows.Whereabouts{Place: ledger.PlaceSource, Account: in.From, Amount: in.Amount, Asset: in.Asset}
+	if sealed.Kind == ledger.KindRefund {
+		left.Place, left.Account = ledger.PlaceTransit, sealed.From
+	}
+	return left
 }
 
 func isApplied(operation *activities.OperationView) bool {
