@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -138,6 +139,10 @@ func (a *app) deadLetterDecide(ctx context.Context, name, ledgerName string, see
 	var view decisionView
 	err := a.withTemporal(ctx, timeout, func(ctx context.Context, c client.Client) error {
 		letter, err := a.openDeadLetter(ctx, c, name, ledgerName, words.action, seen == 0)
+		if closed, ok := errors.AsType[*closedLetterError](err); ok {
+			view, err = a.decidedBefore(ctx, c, closed, words)
+			return err
+		}
 		if err != nil {
 			return err
 		}
@@ -189,7 +194,7 @@ func (a *app) openDeadLetter(ctx context.Context, c client.Client, name, ledgerN
 	case len(open) > 1:
 		return nil, usagef("%q has several open dead letters: name one of %s", name, strings.Join(keys, ", "))
 	case len(letters) > 0:
-		return nil, refusedf("%s: it is closed: %s", letters[0].Key, letters[0].Resolution)
+		return nil, &closedLetterError{&letters[0]}
 	case errStatus != nil:
 		return nil, usagef("there is no dead letter of %q on the ledger %s", name, on)
 	case status.State == workflows.StateRejected && action == workflows.ActionRetry:
@@ -199,6 +204,39 @@ func (a *app) openDeadLetter(ctx context.Context, c client.Client, name, ledgerN
 	default:
 		return nil, refusedf("transfer %q is %s, and has no dead letter: there is nothing to %s", id, status.State, action)
 	}
+}
+
+// closedLetterError says that a dead letter is closed.
+type closedLetterError struct{ letter *activities.DeadLetterView }
+
+func (e *closedLetterError) Error() string {
+	return fmt.Sprintf("%s: it is closed: %s", e.letter.Key, e.letter.Resolution)
+}
+
+// decidedBefore is the answer to a decision about a letter that is closed: as it was given before if the same command was, in
+// the same words, and a refusal otherwise.
+func (a *app) decidedBefore(ctx context.Context, c client.Client, closed *closedLetterError, words decisionWords) (decisionView, error) {
+	letter := closed.letter
+	story, err := a.askDeadLetter(ctx, c, letter)
+	if err != nil {
+		return decisionView{}, err
+	}
+	for _, action := range slices.Backward(story.Actions) {
+		switch {
+		case action.By == "":
+			continue
+		case action.Action == string(words.action) && action.By == words.by && action.Reason == words.reason:
+			view := decisionView{Key: letter.Key, Transfer: letter.Transfer, Action: words.action, By: words.by, Reason: words.reason}
+			view.Outcome, view.Detail = decisionTaken, "it was taken before; "+letter.Resolution
+			if again := workflows.RetryTransferID(letter.Transfer); strings.Contains(letter.Resolution, again) {
+				view.NewTransfer = again
+			}
+			return view, nil
+		default:
+			return decisionView{}, refusedf("%w", closed)
+		}
+	}
+	return decisionView{}, refusedf("%w", closed)
 }
 
 // decideAbout sends a decision about a letter as it was read: to its transfer if that is parked, else to its ledger.

@@ -57,10 +57,7 @@ func (a *app) deadLetterShow(ctx context.Context, name, ledgerName string, timeo
 			return usagef("there is no dead letter of %q on the ledger %s", name, on)
 		}
 		for i := range letters {
-			story, err := ask[activities.DeadLetterStory](ctx, a, c, asking.Question{
-				Workflow: workflows.DeadLetterShowWorkflow, Name: "deadletter-show/" + letters[i].Key,
-				Input: activities.DeadLetterShowInput{Ledger: on, Key: letters[i].Key},
-			})
+			story, err := a.askDeadLetter(ctx, c, &letters[i])
 			if err != nil {
 				return err
 			}
@@ -72,6 +69,14 @@ func (a *app) deadLetterShow(ctx context.Context, name, ledgerName string, timeo
 		return err
 	}
 	return a.print(stories, stories.text)
+}
+
+// askDeadLetter reads a listed dead letter whole.
+func (a *app) askDeadLetter(ctx context.Context, c client.Client, letter *activities.DeadLetterView) (activities.DeadLetterStory, error) {
+	return ask[activities.DeadLetterStory](ctx, a, c, asking.Question{
+		Workflow: workflows.DeadLetterShowWorkflow, Name: "deadletter-show/" + letter.Key,
+		Input: activities.DeadLetterShowInput{Ledger: letter.Ledger, Key: letter.Key},
+	})
 }
 
 // sourceLedger is the ledger that a transfer pays from.

@@ -101,11 +101,13 @@ func TestDeadLetterRetryEnded(t *testing.T) {
 	requireEventually(t, id+"~retry-1", "completed")
 	requireBalance(t, "eu/bob", "10.00")
 
-	// Asked again, by whomever, it was decided.
-	for _, by := range []string{"ann", "bob"} {
-		got := starter(t, "deadletter", "retry", id, "--by", by)
+	// The same command again is the same decision; another one is too late, and told who decided.
+	again := object(t, exitDone, "deadletter", "retry", id, "--by", "ann", "--reason", "the bank is back")
+	require.Equal(t, []any{"taken", id + "~retry-1"}, []any{again["outcome"], again["new_transfer"]})
+	for _, args := range [][]string{{"retry", "--by", "bob"}, {"retry", "--by", "ann"}, {"discard", "--by", "ann", "--reason", "the bank is back"}} {
+		got := starter(t, append([]string{"deadletter", args[0], id}, args[1:]...)...)
 		require.Equal(t, exitRejected, got.code)
-		require.Contains(t, got.stderr, "retry by ann: the bank is back")
+		require.Contains(t, got.stderr, fmt.Sprintf("retry by ann: the bank is back; made anew as %q", id+"~retry-1"))
 	}
 	require.Equal(t, exitRejected, starter(t, "deadletter", "retry", id+"~retry-1", "--by", "ann").code, "it completed")
 	requireBalance(t, "eu/bob", "10.00")

@@ -53,7 +53,8 @@ func TestRetriesNamesItsTransfer(t *testing.T) {
 func TestDecisionIDs(t *testing.T) {
 	t.Parallel()
 	decision := workflows.Decision{Action: workflows.ActionRetry, Parking: 1, Run: "r", By: "ann", Reason: "because"}
-	require.Equal(t, decision.UpdateID(), decision.UpdateID())
+	same := decision
+	require.Equal(t, decision.UpdateID(), same.UpdateID())
 	ended := workflows.EndedDecision{Ledger: "us", Key: "transfer/t1/post", Version: 3, Action: workflows.ActionRetry, By: "ann", Reason: "because"}
 	ids := map[string]bool{decision.UpdateID(): true, ended.ID(): true}
 	for _, change := range []func(*workflows.Decision){
