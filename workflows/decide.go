@@ -9,6 +9,7 @@ import (
 	"go.temporal.io/sdk/workflow"
 
 	"payonce/activities"
+	"payonce/ledger"
 )
 
 // DeadLetterDecide carries out a decision about a dead letter whose transfer has ended. The letter is closed first, by the
@@ -29,8 +30,10 @@ func (w *Workflows) DeadLetterDecide(ctx workflow.Context, in EndedDecision) (En
 		Decision:   activities.DecisionView{ID: in.ID(), Action: string(in.Action), By: in.By, Reason: in.Reason},
 		Resolution: resolution,
 	}
-	var err error
-	decided.Letter, err = ask[activities.DeadLetterStory](ctx, w, DeadLetterDecideWorkflow, in.Ledger, record)
+	// An outage is waited out, but not for ever: whoever decided is not there any more then.
+	options := w.options.Ask.durable(in.Ledger, "")
+	options.ScheduleToCloseTimeout = w.options.Outage.Budget
+	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), DeadLetterDecideWorkflow, record).Get(ctx, &decided.Letter)
 	if err != nil || in.Action != ActionRetry {
 		return decided, err
 	}
@@ -51,6 +54,9 @@ func (d EndedDecision) check() error {
 	}
 	if err := checkWords(d.Action, d.By, d.Reason); err != nil {
 		return refuseDecision("%s", err)
+	}
+	if err := ledger.CheckLedgerName("ledger", d.Ledger); err != nil {
+		return invalidInput(err)
 	}
 	return nil
 }
