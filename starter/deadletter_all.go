@@ -98,7 +98,7 @@ type sweep struct {
 // tell prints what would be done.
 func (s *sweep) tell(letters []activities.DeadLetterView) error {
 	for i := range letters {
-		view := s.view(&letters[i])
+		view := s.words.view(&letters[i])
 		view.Outcome = decisionWould
 		if letters[i].Parked {
 			view.Detail = fmt.Sprintf("the step %s gets fresh attempts", letters[i].Step)
@@ -112,10 +112,6 @@ func (s *sweep) tell(letters []activities.DeadLetterView) error {
 	}
 	s.app.note("dry run: %d dead letters fit; nothing was changed", len(letters))
 	return nil
-}
-
-func (s *sweep) view(letter *activities.DeadLetterView) decisionView {
-	return decisionView{Key: letter.Key, Transfer: letter.Transfer, Action: s.words.action, By: s.words.by, Reason: s.words.reason}
 }
 
 func (s *sweep) print(view *decisionView) error {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -221,31 +220,58 @@ func (a *app) decidedBefore(ctx context.Context, c client.Client, closed *closed
 	if err != nil {
 		return decisionView{}, err
 	}
-	for _, action := range slices.Backward(story.Actions) {
-		switch {
-		case action.By == "":
-			continue
-		case action.Action == string(words.action) && action.By == words.by && action.Reason == words.reason:
-			view := decisionView{Key: letter.Key, Transfer: letter.Transfer, Action: words.action, By: words.by, Reason: words.reason}
-			view.Outcome, view.Detail = decisionTaken, "it was taken before; "+letter.Resolution
-			if again := workflows.RetryTransferID(letter.Transfer); strings.Contains(letter.Resolution, again) {
-				view.NewTransfer = again
-			}
-			return view, nil
-		default:
-			return decisionView{}, refusedf("%w", closed)
+	last := -1
+	for i := range story.Actions {
+		if story.Actions[i].By != "" {
+			last = i
 		}
 	}
-	return decisionView{}, refusedf("%w", closed)
+	if last < 0 || !words.are(&story.Actions[last]) {
+		return decisionView{}, refusedf("%w", closed)
+	}
+	// A decision about a transfer that has ended is the letter's last change.
+	ended := words.aboutEnded(letter, letter.Version-1)
+	if story.Actions[last].UpdateID == ended.ID() {
+		return words.sendEnded(ctx, transfers.New(c, transfers.Options{}), letter, ended)
+	}
+	view := words.view(letter)
+	view.Outcome, view.Detail = decisionTaken, "it was taken before; "+letter.Resolution
+	return view, nil
+}
+
+// are says whether an action is the decision.
+func (d *decisionWords) are(action *activities.DeadLetterActionView) bool {
+	return action.Action == string(d.action) && action.By == d.by && action.Reason == d.reason
+}
+
+func (d *decisionWords) view(letter *activities.DeadLetterView) decisionView {
+	return decisionView{Key: letter.Key, Transfer: letter.Transfer, Action: d.action, By: d.by, Reason: d.reason}
+}
+
+func (d *decisionWords) aboutEnded(letter *activities.DeadLetterView, version int64) workflows.EndedDecision {
+	return workflows.EndedDecision{Ledger: letter.Ledger, Key: letter.Key, Version: version, Action: d.action, By: d.by, Reason: d.reason}
+}
+
+// sendEnded sends a decision about a letter whose transfer has ended.
+func (d *decisionWords) sendEnded(ctx context.Context, payments *transfers.Client, letter *activities.DeadLetterView, ended workflows.EndedDecision,
+) (decisionView, error) {
+	view := d.view(letter)
+	decided, err := payments.DecideEnded(ctx, ended)
+	if err != nil {
+		return view, err
+	}
+	view.Outcome, view.Detail, view.NewTransfer = decisionTaken, "the letter is closed", decided.Transfer
+	if decided.Transfer != "" {
+		view.Detail = fmt.Sprintf("made anew as %q", decided.Transfer)
+	}
+	return view, nil
 }
 
 // decideAbout sends a decision about a letter as it was read: to its transfer if that is parked, else to its ledger.
 func decideAbout(ctx context.Context, c client.Client, letter *activities.DeadLetterView, words decisionWords) (decisionView, error) {
-	view := decisionView{Key: letter.Key, Transfer: letter.Transfer, Action: words.action, By: words.by, Reason: words.reason}
+	view := words.view(letter)
 	payments := transfers.New(c, transfers.Options{})
-	ended := workflows.EndedDecision{
-		Ledger: letter.Ledger, Key: letter.Key, Version: letter.Version, Action: words.action, By: words.by, Reason: words.reason,
-	}
+	ended := words.aboutEnded(letter, letter.Version)
 	if letter.Parked {
 		status, err := payments.Decide(ctx, letter.Transfer, workflows.Decision{
 			Action: words.action, Parking: letter.Parking, Run: letter.Run, By: words.by, Reason: words.reason, SettledOutside: words.settledOutside,
@@ -270,15 +296,7 @@ func decideAbout(ctx context.Context, c client.Client, letter *activities.DeadLe
 	if words.action == workflows.ActionCompensate {
 		return view, refusedf("%s: the transfer has ended: there is nothing to compensate", letter.Key)
 	}
-	decided, err := payments.DecideEnded(ctx, ended)
-	if err != nil {
-		return view, err
-	}
-	view.Outcome, view.Detail, view.NewTransfer = decisionTaken, "the letter is closed", decided.Transfer
-	if decided.Transfer != "" {
-		view.Detail = fmt.Sprintf("made anew as %q", decided.Transfer)
-	}
-	return view, nil
+	return words.sendEnded(ctx, payments, letter, ended)
 }
 
 // isRefused says whether err is a decision that was refused, and nothing else went wrong.

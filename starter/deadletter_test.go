@@ -116,6 +116,21 @@ func TestDeadLetterRetryEnded(t *testing.T) {
 	require.NotContains(t, shown, "hunter2")
 }
 
+// Whoever has used the ID of the transfer that is to be made anew for another payment keeps it; nothing moves, and it is told.
+func TestDeadLetterRetryIDTaken(t *testing.T) {
+	w := newFundedWorld(t)
+	id := w.setAside(t, 1)[0]
+	other := payBob(id + "~retry-1")
+	other[len(other)-3] = "3.00"
+	require.Equal(t, "completed", object(t, exitDone, other...)["state"])
+	for range 2 {
+		got := starter(t, "deadletter", "retry", id, "--by", "ann")
+		require.Equal(t, exitDifferent, got.code)
+		require.Contains(t, got.stderr, "was made before, for 3.00 USD/2")
+	}
+	requireBalance(t, "eu/bob", "3.00")
+}
+
 func TestDeadLetterRetryAll(t *testing.T) {
 	w := newFundedWorld(t)
 	ids := w.setAside(t, 2)
