@@ -108,3 +108,14 @@ func (o StepOptions) capped(ledgerName, summary string, attemptsMax int32, withi
 	options.RetryPolicy.NonRetryableErrorTypes = []string{activities.ErrorLedgerUnavailable}
 	return options
 }
+
+// reconcileOptions are those of the activity that verifies and reconciles. It reads everything there is, so that it takes as
+// long as that takes; its heartbeat tells that its worker is there. Within a day another run of its schedule is due.
+func reconcileOptions() workflow.ActivityOptions {
+	return workflow.ActivityOptions{
+		TaskQueue:              TaskQueue,
+		ScheduleToCloseTimeout: 24 * time.Hour,
+		HeartbeatTimeout:       time.Minute,
+		RetryPolicy:            &temporal.RetryPolicy{InitialInterval: 5 * time.Second, BackoffCoefficient: 2, MaximumInterval: 5 * time.Minute},
+	}
+}

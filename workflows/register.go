@@ -26,6 +26,7 @@ func (w *Workflows) Register(registry worker.WorkflowRegistry) {
 		DeadLetterShowWorkflow:   decoding(w.DeadLetterShow),
 		DeadLetterDecideWorkflow: decoding(w.DeadLetterDecide),
 		OperationListWorkflow:    decoding(w.OperationList),
+		ReconcileWorkflow:        decoding(w.Reconcile),
 	} {
 		registry.RegisterWorkflowWithOptions(function, workflow.RegisterOptions{Name: name})
 	}

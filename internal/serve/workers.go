@@ -11,6 +11,7 @@ import (
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
+	"payonce/internal/reconcile"
 	"payonce/workflows"
 )
 
@@ -67,6 +68,7 @@ func (s *server) newWorkers(temporal client.Client, activity context.Context, fa
 	main := worker.New(temporal, workflows.TaskQueue, options(fixedSlots(askSlots)))
 	workflows.New(s.config.Workflows).Register(main)
 	main.RegisterActivity(acts)
+	main.RegisterActivity(s.reconcile(temporal))
 	s.register(main)
 	workers := []queueWorker{{queue: workflows.TaskQueue, worker: main}}
 
@@ -80,6 +82,16 @@ func (s *server) newWorkers(temporal client.Client, activity context.Context, fa
 		workers = append(workers, queueWorker{queue: queue, worker: w})
 	}
 	return workers
+}
+
+// reconcile is the activity that holds the worker's ledgers against Temporal. It reads the books past the gates: in an outage
+// it fails, and is tried again.
+func (s *server) reconcile(temporal client.Client) *reconcile.Activity {
+	a := &reconcile.Activity{Temporal: temporal, Namespace: s.config.Temporal.Namespace}
+	for _, l := range s.ledgers {
+		a.Ledgers = append(a.Ledgers, l.books)
+	}
+	return a
 }
 
 func (s *server) register(registry worker.Registry) {
