@@ -7,12 +7,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"go.temporal.io/sdk/temporal"
 
 	"payonce/activities"
 	"payonce/ledger"
 	"payonce/starter/asking"
+	"payonce/tests/chaos/checker"
 	"payonce/workflows"
 )
 
@@ -34,6 +36,7 @@ func (r *round) makeAnew(ctx context.Context, in workflows.TransferInput, random
 		decide(workflows.ActionRetry, "ann"), decide(workflows.ActionRetry, "ann"), decide(workflows.ActionRetry, "ben"), decide(third, "eve"),
 	}
 	random.Shuffle(len(decisions), func(i, j int) { decisions[i], decisions[j] = decisions[j], decisions[i] })
+	begun := time.Now()
 	var mu sync.Mutex
 	var stands []workflows.EndedDecided
 	var all sync.WaitGroup
@@ -58,6 +61,10 @@ func (r *round) makeAnew(ctx context.Context, in workflows.TransferInput, random
 		ID: stands[0].Transfer, From: letter.From, To: letter.To, Amount: letter.Amount, Asset: letter.Asset, Retries: letter.Transfer,
 	}
 	r.noteChoking(anew)
+	// It was asked for when the first decision was sent.
+	r.record.call(checker.Call{
+		Client: "three people", Request: requestOf(anew), Called: begun, Returned: time.Now(), Note: "decided to make it anew",
+	})
 	for range stands {
 		k := pick(random, r.world.clients)
 		again := rand.New(rand.NewPCG(random.Uint64(), random.Uint64()))
