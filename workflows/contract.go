@@ -199,6 +199,41 @@ type StepReport struct {
 	activities.StepOutcome
 }
 
+// TransferGroupWorkflow is the type of the workflow that carries out transfers within one ledger, many at once. The key of
+// each is the one that it has alone, so a transfer that is in two groups, or in one and alone, is carried out once. Package
+// starter/transfers gathers concurrent calls into such groups; a client of its own may too: workflow ID GroupWorkflowID(some
+// unique text), input GroupInput, result GroupResult.
+const TransferGroupWorkflow = "TransferGroup"
+
+// GroupMax bounds the transfers of a group. Their JSON may have 1 MB together: Temporal refuses payloads above 2 MB.
+const GroupMax = 1_000
+
+// GroupWorkflowID is the workflow ID of a group.
+func GroupWorkflowID(unique string) string { return "group/" + unique }
+
+// GroupInput asks for transfers within one ledger. Others are accepted too, and go on as workflows of their own.
+type GroupInput struct {
+	Transfers []TransferInput `json:"transfers"`
+}
+
+// GroupResult says how each transfer ended, in the order of the input.
+type GroupResult struct {
+	Ends []GroupEnd `json:"ends"`
+}
+
+// GroupEnd is how a transfer in a group ended.
+type GroupEnd struct {
+	// State is an end; or running, when the transfer goes on as a workflow of its own, TransferWorkflowID(id).
+	State  State       `json:"state,omitempty"`
+	Code   ledger.Code `json:"code,omitempty"`
+	Detail string      `json:"detail,omitempty"`
+	At     time.Time   `json:"at,omitzero"`      // the ledger's clock
+	Repeat bool        `json:"repeat,omitempty"` // it had been recorded before
+	// Error is set instead of State for a request that has no end and has moved nothing: ErrorInvalidInput or
+	// ErrorKeyConflict.
+	Error string `json:"error,omitempty"`
+}
+
 // StatusQuery is the name of the query that returns a TransferStatus. It takes no argument, and a closed transfer
 // answers it too, as long as its history is kept.
 const StatusQuery = "status"

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"strings"
 
-	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/workflow"
 
@@ -67,21 +66,7 @@ func (w *Workflows) makeAnew(ctx workflow.Context, in TransferInput) error {
 	if err != nil {
 		return invalidInput(err)
 	}
-	child := workflow.ExecuteChildWorkflow(workflow.WithChildOptions(ctx, workflow.ChildWorkflowOptions{
-		WorkflowID:            TransferWorkflowID(in.ID),
-		TaskQueue:             TaskQueue,
-		ParentClosePolicy:     enums.PARENT_CLOSE_POLICY_ABANDON,
-		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE_FAILED_ONLY,
-		StaticSummary:         parsed.String(),
-		TypedSearchAttributes: temporal.NewSearchAttributes(
-			SearchAttributeState.ValueSet(string(StateRunning)), SearchAttributeTransferID.ValueSet(in.ID),
-		),
-	}), TransferWorkflow, in)
-	err = child.GetChildWorkflowExecution().Get(ctx, nil)
-	if temporal.IsWorkflowExecutionAlreadyStartedError(err) {
-		return nil
-	}
-	return err
+	return awaitStart(ctx, startTransfer(ctx, in, parsed))
 }
 
 // transferOf is the ID of the transfer that a step's key belongs to.

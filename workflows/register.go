@@ -17,6 +17,7 @@ func New(options Options) *Workflows { return &Workflows{options: options} }
 func (w *Workflows) Register(registry worker.WorkflowRegistry) {
 	for name, function := range map[string]any{
 		TransferWorkflow:         w.Transfer,
+		TransferGroupWorkflow:    decoding(w.TransferGroup),
 		AccountOpenWorkflow:      decoding(w.AccountOpen),
 		AccountSetWorkflow:       decoding(w.AccountSet),
 		AccountShowWorkflow:      decoding(w.AccountShow),

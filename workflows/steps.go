@@ -139,40 +139,46 @@ func (t *transfer) fast(ctx workflow.Context, c call) (activities.StepOutcome, e
 }
 
 // durable runs a call as an activity on its ledger's task queue until it has an outcome, its attempts have run out, or
-// the outage budget has. An outage uses up no attempts: it is waited out here, and the activity scheduled again.
+// the outage budget has.
 func (t *transfer) durable(ctx workflow.Context, c call, o StepOptions) (activities.StepOutcome, error) {
 	t.publish(ctx, StateRunning)
-	attemptsLeft := o.AttemptsMax
-	outageEnd := workflow.Now(ctx).Add(t.options.Outage.Budget)
-	backoff := t.options.Outage.BackoffFirst
-	for {
-		var outcome activities.StepOutcome
-		within := max(outageEnd.Sub(workflow.Now(ctx)), o.TimeoutStartToClose)
-		options := o.capped(c.ledger, t.summary(c), attemptsLeft, within)
+	var outcome activities.StepOutcome
+	err := t.options.waitingOut(ctx, o, c.ledger, t.summary(c), func(options workflow.ActivityOptions) error {
 		err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), c.activity, c.input).Get(ctx, &outcome)
-		if err == nil {
-			t.report(c.step, outcome)
-			return outcome, nil
+		if err != nil && !temporal.IsCanceledError(err) {
+			t.failed(ctx, c.step, err, attemptsUsed(err, options.RetryPolicy.MaximumAttempts))
 		}
-		if temporal.IsCanceledError(err) {
-			return outcome, err
-		}
-		used := attemptsUsed(err, attemptsLeft)
-		t.failed(ctx, c.step, err, used)
-		if !isOutage(err) {
-			return outcome, err
+		return err
+	})
+	if err == nil {
+		t.report(c.step, outcome)
+	}
+	return outcome, err
+}
+
+// waitingOut has run make the attempts of an activity on a ledger's task queue. An outage uses up none of them: it is waited
+// out here, and run again.
+func (o *Options) waitingOut(ctx workflow.Context, step StepOptions, ledgerName, summary string, run func(workflow.ActivityOptions) error) error {
+	attemptsLeft := step.AttemptsMax
+	outageEnd := workflow.Now(ctx).Add(o.Outage.Budget)
+	backoff := o.Outage.BackoffFirst
+	for {
+		within := max(outageEnd.Sub(workflow.Now(ctx)), step.TimeoutStartToClose)
+		err := run(step.capped(ledgerName, summary, attemptsLeft, within))
+		if err == nil || temporal.IsCanceledError(err) || !isOutage(err) {
+			return err
 		}
 		if attemptsLeft > 0 {
 			// The cap may have been lowered since these attempts were made.
-			attemptsLeft = max(attemptsLeft-used+1, 1)
+			attemptsLeft = max(attemptsLeft-attemptsUsed(err, attemptsLeft)+1, 1)
 		}
 		if !recorded(ctx, func() bool { return workflow.Now(ctx).Add(backoff).Before(outageEnd) }) {
-			return outcome, err
+			return err
 		}
 		if err := workflow.Sleep(ctx, backoff); err != nil {
-			return outcome, err
+			return err
 		}
-		backoff = min(2*backoff, t.options.Outage.BackoffMax)
+		backoff = min(2*backoff, o.Outage.BackoffMax)
 	}
 }
 

@@ -47,6 +47,8 @@ type Options struct {
 	// EagerStart has a worker in the same process run a new transfer at once, without a way through the task queue. That
 	// worker must have been made with the same Temporal client.
 	EagerStart bool
+	// Group has concurrent calls of Transfer share workflows; nil: each transfer is a workflow of its own.
+	Group *GroupOptions
 }
 
 // Client starts transfers. It may be used by several goroutines at once, and needs no closing of its own.
@@ -54,6 +56,7 @@ type Client struct {
 	temporal  client.Client
 	converter converter.DataConverter
 	eager     bool
+	groups    *gatherer // nil: none
 }
 
 // New returns a Client that uses c, which stays the caller's to close.
@@ -61,7 +64,11 @@ func New(c client.Client, options Options) *Client {
 	if options.DataConverter == nil {
 		options.DataConverter = converter.GetDefaultDataConverter()
 	}
-	return &Client{temporal: c, converter: options.DataConverter, eager: options.EagerStart}
+	made := &Client{temporal: c, converter: options.DataConverter, eager: options.EagerStart}
+	if options.Group != nil {
+		made.groups = newGatherer(made, *options.Group)
+	}
+	return made
 }
 
 // Handle is a transfer that was started, now or before. It is for one goroutine at a time.
@@ -181,8 +188,23 @@ func (c *Client) requestOf(ctx context.Context, id, runID string) (workflows.Tra
 }
 
 // Transfer starts a transfer or attaches to it, and waits for its end: Start and Wait in one call, with the errors of
-// both. It may be called again with the same request at any time, and then returns the same result.
+// both. It may be called again with the same request at any time, and then returns the same result. Concurrent calls share
+// workflows if Options.Group says so.
 func (c *Client) Transfer(ctx context.Context, in workflows.TransferInput) (workflows.TransferResult, error) {
+	if c.groups == nil {
+		return c.transferAlone(ctx, in)
+	}
+	parsed, err := workflows.ParseTransfer(in)
+	if err != nil {
+		return workflows.TransferResult{}, err
+	}
+	if parsed.From.Ledger != parsed.To.Ledger {
+		return c.transferAlone(ctx, in)
+	}
+	return c.groups.transfer(ctx, in, parsed)
+}
+
+func (c *Client) transferAlone(ctx context.Context, in workflows.TransferInput) (workflows.TransferResult, error) {
 	handle, err := c.Start(ctx, in)
 	if err != nil {
 		return workflows.TransferResult{}, err

@@ -71,8 +71,13 @@ func (c *Client) Status(ctx context.Context, id string) (Status, error) {
 	return Status{}, err
 }
 
-// forgotten tells where a transfer stands that Temporal does not know.
+// forgotten tells where a transfer stands that has no workflow: it is on its way in a group, or only the ledgers know.
 func (c *Client) forgotten(ctx context.Context, id string) (Status, error) {
+	lookCtx, cancel := context.WithTimeout(ctx, timeoutLook)
+	defer cancel()
+	if in, group, err := c.grouped(lookCtx, id); err == nil {
+		return groupedStatus(in, group), nil
+	}
 	status, err := c.remembered(ctx, id)
 	if unanswered, ok := errors.AsType[*asking.UnansweredError](err); ok {
 		status = unknownStatus(workflows.TransferInput{ID: id}, "Temporal does not know it, and no worker answers for the ledgers")
@@ -80,6 +85,14 @@ func (c *Client) forgotten(ctx context.Context, id string) (Status, error) {
 		return status, nil
 	}
 	return status, err
+}
+
+// groupedStatus is where a transfer stands that is on its way in a group.
+func groupedStatus(in workflows.TransferInput, group string) Status {
+	return Status{TransferStatus: workflows.TransferStatus{
+		Request: in, State: workflows.StateRunning, Step: workflows.StepPost, Steps: []workflows.StepReport{},
+		Detail: "it travels with others in the workflow " + group,
+	}}
 }
 
 func endedStatus(result workflows.TransferResult) workflows.TransferStatus {
