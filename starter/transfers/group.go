@@ -120,16 +120,19 @@ func (g *gatherer) transfer(ctx context.Context, in workflows.TransferInput, par
 	}
 }
 
+// unsealed are the ends of a post whose key was not sealed.
+var unsealed = map[workflows.State]ledger.OutcomeState{
+	workflows.StateCompleted: ledger.OutcomeApplied, workflows.StateRejected: ledger.OutcomeRefused,
+}
+
 // groupResult is the result that the transfer would have had alone.
 func groupResult(in workflows.TransferInput, parsed workflows.ParsedTransfer, end *workflows.GroupEnd) workflows.TransferResult {
 	outcome := activities.StepOutcome{
 		Ledger: parsed.From.Ledger, Key: workflows.StepKey(workflows.TransferWorkflowID(in.ID), workflows.StepPost),
 		State: ledger.OutcomeSealed, Code: end.Code, Detail: end.Detail, At: end.At, Repeat: end.Repeat,
 	}
-	if end.State == workflows.StateCompleted {
-		outcome.State = ledger.OutcomeApplied
-	} else if end.State == workflows.StateRejected {
-		outcome.State = ledger.OutcomeRefused
+	if state, ok := unsealed[end.State]; ok {
+		outcome.State = state
 	}
 	return workflows.TransferResult{
 		ID: in.ID, State: end.State, From: parsed.From.String(), To: parsed.To.String(),
