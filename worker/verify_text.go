@@ -40,7 +40,7 @@ func (r *textReport) inTransit(t postgres.InTransit) {
 }
 
 func (r *textReport) finding(f reconcile.Finding) {
-	r.printf("WRONG  %s: %s: %s\n       %s\n", f.Check, f.Transfer, f.Detail, reconcile.Advice(f.Check))
+	r.printf("WRONG  %s: %s: %s\n       %s\n", f.Check, f.Transfer, f.Detail, f.Advice())
 	if f.Command != "" {
 		r.printf("       %s\n", f.Command)
 	}

@@ -33,14 +33,15 @@ func BookAdvice(check postgres.Check) string {
 }
 
 // Advice says what to do about a transfer about which the books and its workflow don't agree.
-func Advice(check Check) string {
-	switch check {
-	case CheckUnfinished:
-		return "Its workflow was ended from outside. Asked for again with the same ID it goes on from where it stopped."
-	case CheckOutcome:
-		return "A workflow ends with what its steps answered, so an answer was forged (temporal activity complete), or the books were " +
-			"changed or restored. Find out which, and tell whoever was told the end. A reset runs the steps again, under their keys."
+func (f *Finding) Advice() string {
+	const forged = "A workflow ends with what its steps answered, so an answer was forged (temporal activity complete), or the books were " +
+		"changed or restored: find out which, and tell whoever was told the end. "
+	switch {
+	case f.Check == CheckUnfinished:
+		return "Its workflow was ended from outside. Asked for again with the same ID, it goes on from where it stopped."
+	case f.Command != "":
+		return forged + "Reset, it runs its steps again under their keys: what the books have stays, and what they lack is done."
 	default:
-		return ""
+		return forged + "Don't reset it: it could then pay what it was said not to."
 	}
 }

@@ -26,14 +26,15 @@ type reading struct {
 	standing standing
 	state    workflows.State  // how it ended, if it did
 	first    *postgres.Record // its post or withdraw
-	lastAt   time.Time        // of its latest step
-	steps    string           // for a person: "withdraw applied, deposit refused"
+	deposit  *postgres.Record
+	refund   *postgres.Record
+	lastAt   time.Time // of its latest step
+	steps    string    // for a person: "withdraw applied, deposit refused"
 }
 
 // read is the protocol's table, read backwards from the recorded outcomes. given says which ledgers they were looked for on.
 func read(records []postgres.Record, given func(ledgerName string) bool) reading {
 	var r reading
-	var deposit, refund *postgres.Record
 	for i := range records {
 		record := &records[i]
 		if i > 0 {
@@ -47,9 +48,9 @@ func read(records []postgres.Record, given func(ledgerName string) bool) reading
 		switch record.Operation.Kind {
 		case ledger.KindPost, ledger.KindWithdraw:
 		case ledger.KindDeposit:
-			slot = &deposit
+			slot = &r.deposit
 		case ledger.KindRefund:
-			slot = &refund
+			slot = &r.refund
 		}
 		if *slot != nil {
 			r.standing = standingBroken
@@ -57,12 +58,12 @@ func read(records []postgres.Record, given func(ledgerName string) bool) reading
 		}
 		*slot = record
 	}
-	r.standing, r.state = r.judge(deposit, refund, given)
+	r.standing, r.state = r.judge(given)
 	return r
 }
 
-func (r *reading) judge(deposit, refund *postgres.Record, given func(string) bool) (standing, workflows.State) {
-	first := r.first
+func (r *reading) judge(given func(string) bool) (standing, workflows.State) {
+	first, deposit, refund := r.first, r.deposit, r.refund
 	switch {
 	case first == nil && deposit == nil && refund == nil:
 		return standingNothing, ""
@@ -80,11 +81,12 @@ func (r *reading) judge(deposit, refund *postgres.Record, given func(string) boo
 		return standingBroken, ""
 	case !given(otherLedger(first)):
 		return standingUnseen, ""
-	case applied(deposit) && applied(refund):
+	case applied(refund) && (deposit == nil || applied(deposit)):
+		// A refund follows a deposit that is known never to apply.
 		return standingBroken, ""
 	case applied(deposit):
 		return standingEnded, workflows.StateCompleted
-	case applied(refund) && deposit != nil && deposit.Outcome.Code == ledger.CodeCancelled:
+	case applied(refund) && deposit.Outcome.Code == ledger.CodeCancelled:
 		return standingEnded, workflows.StateCancelled
 	case applied(refund):
 		return standingEnded, workflows.StateCompensated
@@ -117,6 +119,23 @@ func otherLedger(r *postgres.Record) string {
 		return ""
 	}
 	return ref.Ledger
+}
+
+// safeToRunAgain says that the steps can be run again from the first, and the money moves as it should have: none of it has
+// gone both ways, nor can it.
+func (r *reading) safeToRunAgain(said workflows.State) bool {
+	switch r.standing {
+	case standingUnfinished:
+		return true
+	case standingNothing:
+		return said == workflows.StateCompleted
+	case standingBroken:
+		return r.first == nil && applied(r.deposit) && r.refund == nil
+	case standingEnded, standingUnseen:
+		return false
+	default:
+		return false
+	}
 }
 
 // String tells a person what the books have.

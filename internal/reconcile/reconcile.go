@@ -258,7 +258,7 @@ func (r *run) ended(ctx context.Context, transfer, runID string) error {
 		Check: CheckOutcome, Transfer: transfer,
 		Detail: fmt.Sprintf("its workflow ended as %s; the books have %s", said, &reading),
 	}
-	if reading.standing == standingNothing && said.state == workflows.StateCompleted {
+	if reading.safeToRunAgain(said.state) {
 		f.Command = resetCommand(r.Namespace, transfer)
 	}
 	r.found(f)

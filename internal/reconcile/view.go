@@ -2,7 +2,6 @@ package reconcile
 
 import (
 	"fmt"
-	"strings"
 	"time"
 
 	"payonce/ledger/postgres"
@@ -137,7 +136,7 @@ func (v *Viewer) inTransit(t postgres.InTransit) {
 func (v *Viewer) finding(f Finding) {
 	if len(v.temporal.Findings) < v.ListMax {
 		v.temporal.Findings = append(v.temporal.Findings, TransferFindingView{
-			Check: string(f.Check), Transfer: f.Transfer, Detail: f.Detail, Advice: Advice(f.Check), Command: f.Command, Repair: f.Repair,
+			Check: string(f.Check), Transfer: f.Transfer, Detail: f.Detail, Advice: f.Advice(), Command: f.Command, Repair: f.Repair,
 		})
 	}
 }
@@ -237,10 +236,4 @@ func (s *Summary) Lines() []string {
 	add(s.Unaccounted, "between two ledgers complete in the books, without the workflow that Temporal should still have")
 	add(s.NotSeen, "on ledgers that no settings are given for: not compared")
 	return lines
-}
-
-// String tells a person of a finding, in one line.
-func (f Finding) String() string {
-	parts := []string{string(f.Check), f.Transfer, f.Detail}
-	return strings.Join(parts, ": ")
 }
