@@ -189,6 +189,7 @@ func TestDeadLetterDiscard(t *testing.T) {
 	got := starter(t, discard...)
 	require.Equal(t, exitRejected, got.code)
 	require.Contains(t, got.stderr, "the place of the money is transit (us/transit:eu)")
+	require.NotContains(t, got.stderr, "retryable", "in our words, not in Temporal's")
 	require.Equal(t, "taken", object(t, exitDone, append(discard, "--settled-outside")...)["outcome"])
 	requireEventually(t, parked, "discarded")
 	document := object(t, exitPending, "status", parked)

@@ -105,7 +105,7 @@ func wantsJSON(args []string) bool {
 func errorText(err error) string {
 	var execution *temporal.WorkflowExecutionError
 	var application *temporal.ApplicationError
-	if errors.As(err, &execution) && errors.As(err, &application) {
+	if errors.As(err, &application) && (errors.As(err, &execution) || err == error(application)) { //nolint:errorlint // the frame is what matters
 		return application.Message()
 	}
 	return err.Error()
