@@ -29,7 +29,7 @@ func guarded[T any](ctx context.Context, g *guard, call func() (T, error)) (T, e
 	switch {
 	case err == nil:
 		g.gate.answered()
-	case ctx.Err() != nil || errors.Is(err, ledger.ErrUnknownOutcome):
+	case ctx.Err() != nil || errors.Is(err, ledger.ErrUnknownOutcome) || errors.Is(err, context.DeadlineExceeded):
 		// Too slow, or cut off: the ledger may be gone, or this call alone was unlucky. A check tells.
 		g.gate.suspect()
 	case errors.Is(err, ledger.ErrUnavailable):

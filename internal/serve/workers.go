@@ -43,9 +43,12 @@ type queueWorker struct {
 	worker worker.Worker
 }
 
-// slotsPerLedger is how many tasks of a ledger run at once: about as many as it has connections. More would only wait
-// for one, and their time-outs would run.
-func (s *server) slotsPerLedger() int { return s.config.PoolSize }
+// tasksPerConnection: posts share database transactions, so that far more tasks can be under way than there are connections.
+// The others take turns.
+const tasksPerConnection = 10
+
+// slotsPerLedger is how many tasks of a ledger run at once.
+func (s *server) slotsPerLedger() int { return tasksPerConnection * s.config.PoolSize }
 
 // newWorkers makes the workers: one for the workflows, with the fast path and the look-ups, and one for each ledger's
 // activities. Activities run under a context of their own, so that being told to stop does not cancel them.
