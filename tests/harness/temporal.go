@@ -155,3 +155,15 @@ func temporalBinary(t testing.TB) string {
 	require.NoError(t, err)
 	return path
 }
+
+// ListWorkflows returns the IDs of the workflows that a query finds, as far as the server has indexed them.
+func (w *World) ListWorkflows(t testing.TB, query string) []string {
+	t.Helper()
+	answer, err := w.Temporal.ListWorkflow(Within(t, patience), &workflowservice.ListWorkflowExecutionsRequest{Query: query})
+	require.NoError(t, err)
+	var ids []string
+	for _, execution := range answer.GetExecutions() {
+		ids = append(ids, execution.GetExecution().GetWorkflowId())
+	}
+	return ids
+}
