@@ -98,11 +98,12 @@ type EndedDecided struct {
 
 // digest is short, and another one for other texts.
 func digest(texts ...string) string {
-	hash := sha256.New()
+	var all strings.Builder
 	for _, text := range texts {
-		fmt.Fprintf(hash, "%d:%s", len(text), text)
+		all.WriteString(strconv.Itoa(len(text)) + ":" + text)
 	}
-	return hex.EncodeToString(hash.Sum(nil)[:8])
+	sum := sha256.Sum256([]byte(all.String()))
+	return hex.EncodeToString(sum[:8])
 }
 
 const (
