@@ -83,6 +83,11 @@ fuzz: ## feed each parser at random for a while; FUZZTIME=5m
 	grep -rn --include='*_test.go' '^func Fuzz' . | sort | sed -E 's/^(.*)\/[^/]*:.*func (Fuzz[A-Za-z0-9]*).*/\1 \2/' | \
 	  while read -r dir name; do $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$dir" </dev/null; done
 
+# Alone on the machine: whatever else runs is in the figures. ARGS="--only ledger --quick" measures less.
+.PHONY: bench
+bench: build prepare ## measure throughput and latency; writes bench/results.json and bench/report.html
+	$(GO) run ./tests/bench $(ARGS)
+
 .PHONY: model
 model: ## every interleaving of the transfer protocol, with spin; ATTEMPTS=3 RUNS=3 goes deeper
 	docs/protocol/check.sh

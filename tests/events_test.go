@@ -27,9 +27,9 @@ func TestEventsPerTransfer(t *testing.T) {
 		return kinds
 	}
 	transitions := func(workflowID string) int64 {
-		description, err := w.Temporal.DescribeWorkflowExecution(t.Context(), workflowID, "")
+		description, err := w.Temporal.DescribeWorkflow(t.Context(), workflowID, "")
 		require.NoError(t, err)
-		return description.GetWorkflowExecutionInfo().GetStateTransitionCount()
+		return description.RawResponse.GetWorkflowExecutionInfo().GetStateTransitionCount()
 	}
 	begun := []enums.EventType{
 		enums.EVENT_TYPE_WORKFLOW_EXECUTION_STARTED, enums.EVENT_TYPE_WORKFLOW_TASK_SCHEDULED,

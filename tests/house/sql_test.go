@@ -23,6 +23,7 @@ var sqlPlaces = map[string]string{
 	"internal/devstack":    "creates and drops the databases and roles that it hands out; it never reads a ledger",
 	"internal/faultworker": "the naive transfer, shown for contrast, is plain SQL on a table of its own",
 	"tests/harness":        "the outside audit: it must not trust the code that it audits",
+	"tests/bench":          "the usual way and the bulk-load limit, which payonce is measured against; it empties the ledger between measurements",
 	"tests/chaos":          "the same, and the faults: a lock that somebody holds, poison, what is planted behind the walls",
 }
 

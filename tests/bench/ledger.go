@@ -1,0 +1,228 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/jackc/pgx/v5/pgxpool"
+
+	"payonce/ledger"
+	"payonce/ledger/postgres"
+)
+
+const (
+	// batchesAtOnce is how many batches are under way at once: while one commits, the next is decided.
+	batchesAtOnce = 2
+	callersMany   = 256
+	batchUsual    = 500
+	// fullEntries is the size of the ledger that is full, and fewEntries of the one that it is compared with.
+	fullEntries = 10_000_000
+	fewEntries  = 100_000
+	fillBatch   = 2_000
+)
+
+// batchSizes are those at which throughput must not fall as batches grow.
+var batchSizes = []int{1, 10, 50, 100, 500, 1_000, 5_000}
+
+// ledgerBench is the part about the ledger alone.
+type ledgerBench struct {
+	*bench
+
+	books  *postgres.Ledger
+	owner  *pgxpool.Pool
+	number atomic.Int64 // of keys
+}
+
+func (b *bench) ledger(ctx context.Context) (err error) {
+	if err := b.world.newBooks(ctx); err != nil {
+		return err
+	}
+	l := &ledgerBench{bench: b}
+	if l.books, err = b.world.openBooks(ctx); err != nil {
+		return err
+	}
+	defer l.books.Close()
+	if l.owner, err = pgxpool.New(ctx, b.world.database()); err != nil {
+		return err
+	}
+	defer l.owner.Close()
+	for _, part := range []func(context.Context) error{l.batches, l.bulk, l.singles, l.full} {
+		if err := part(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// operation is a new one between two of the accounts; the first pays all of them if hot.
+func (l *ledgerBench) operation(hot bool) ledger.Operation {
+	o := operation("bench", l.number.Add(1))
+	if hot {
+		o.Legs[0].From = "a0"
+		if o.Legs[0].To == "a0" {
+			o.Legs[0].To = "a1"
+		}
+	}
+	return o
+}
+
+func applied(outcome ledger.Outcome, err error) error {
+	if err == nil && (outcome.State != ledger.OutcomeApplied || outcome.Repeat) {
+		err = fmt.Errorf("%+v", outcome)
+	}
+	return err
+}
+
+// postBatches is the rate of transfers in batches of a size.
+func (l *ledgerBench) postBatches(ctx context.Context, size int, hot bool) (float64, error) {
+	m, err := load(ctx, batchesAtOnce, l.while, func(ctx context.Context, _ int64) error {
+		return l.postBatch(ctx, size, hot)
+	})
+	return m.PerSecond * float64(size), err
+}
+
+func (l *ledgerBench) postBatch(ctx context.Context, size int, hot bool) error {
+	operations := make([]ledger.Operation, size)
+	for i := range operations {
+		operations[i] = l.operation(hot)
+	}
+	results, err := l.books.PostBatch(ctx, operations)
+	if err != nil {
+		return err
+	}
+	for _, r := range results {
+		if err := applied(r.Outcome, r.Err); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// postSingles is the rate of single calls, which share database transactions.
+func (l *ledgerBench) postSingles(ctx context.Context, hot bool) (measured, error) {
+	return load(ctx, callersMany, l.while, func(ctx context.Context, _ int64) error {
+		return applied(l.books.Post(ctx, l.operation(hot)))
+	})
+}
+
+// batches measures throughput by batch size, from the fresh ledger on.
+func (l *ledgerBench) batches(ctx context.Context) error {
+	rates := make(map[int][]float64)
+	for range l.runs {
+		for _, size := range batchSizes {
+			rate, err := l.postBatches(ctx, size, false)
+			if err != nil {
+				return fmt.Errorf("batches of %d: %w", size, err)
+			}
+			rates[size] = append(rates[size], rate)
+		}
+	}
+	l.results.Ledger.ByBatch = make(map[string]float64)
+	for size, all := range rates {
+		l.results.Ledger.ByBatch[strconv.Itoa(size)] = median(all)
+	}
+	l.say("ledger: batches of 500: %.0f transfers/s", l.results.Ledger.ByBatch[strconv.Itoa(batchUsual)])
+	return nil
+}
+
+// singles measures single calls at once, against the usual way, and against an account that all pay from.
+func (l *ledgerBench) singles(ctx context.Context) error {
+	baseline, err := newBaseline(ctx, l.world)
+	if err != nil {
+		return err
+	}
+	defer baseline.close()
+	var single, p50, usual, spread, hot []float64
+	for range l.runs {
+		m, err := l.postSingles(ctx, false)
+		if err != nil {
+			return fmt.Errorf("single calls: %w", err)
+		}
+		single, p50 = append(single, m.PerSecond), append(p50, milliseconds(m.P50))
+		if m, err = load(ctx, callersMany, l.while, baseline.transfer); err != nil {
+			return fmt.Errorf("baseline: %w", err)
+		}
+		usual = append(usual, m.PerSecond)
+		m, err = l.postSingles(ctx, true)
+		if err != nil {
+			return fmt.Errorf("one hot account: %w", err)
+		}
+		hot = append(hot, m.PerSecond)
+		m, err = l.postSingles(ctx, false)
+		if err != nil {
+			return fmt.Errorf("single calls: %w", err)
+		}
+		spread = append(spread, m.PerSecond)
+	}
+	r := &l.results.Ledger
+	r.Single256, r.Single256P50, r.Baseline256, r.Hot = median(single), median(p50), median(usual), median(hot)
+	r.HotRatio = median(hot) / median(spread)
+	l.say("ledger: single calls, 256 at once: %.0f/s; the usual way: %.0f/s; one hot account: %.0f/s", r.Single256, r.Baseline256, r.Hot)
+	return nil
+}
+
+// full compares a ledger of ten million entries with one of a hundred thousand, and verifies it.
+func (l *ledgerBench) full(ctx context.Context) error {
+	if l.quick {
+		return nil
+	}
+	few, err := l.atSize(ctx, fewEntries)
+	if err != nil {
+		return err
+	}
+	many, err := l.atSize(ctx, fullEntries)
+	if err != nil {
+		return err
+	}
+	r := &l.results.Ledger
+	r.Entries10MRatio = many / few
+	peak := watchMemory(ctx)
+	begun := time.Now()
+	summary, err := postgres.Verify(ctx, []*postgres.Ledger{l.books}, postgres.Report{})
+	if err != nil {
+		return err
+	}
+	if summary.Findings > 0 {
+		return fmt.Errorf("the books are wrong: %+v", summary)
+	}
+	r.VerifySeconds, r.VerifyPeakMB = time.Since(begun).Seconds(), peak()
+	l.say("ledger: %d entries: %.2f of the speed at %d; verified in %.0f s, memory of the process at most %.0f MB",
+		fullEntries, r.Entries10MRatio, fewEntries, r.VerifySeconds, r.VerifyPeakMB)
+	return nil
+}
+
+// atSize fills the ledger up to a number of entries, and is the rate of batches then.
+func (l *ledgerBench) atSize(ctx context.Context, entries int) (float64, error) {
+	if entries == fewEntries {
+		// Anew: what was measured before has left more.
+		if err := l.world.emptyBooks(ctx); err != nil {
+			return 0, err
+		}
+	}
+	var there int
+	if err := l.owner.QueryRow(ctx, `select count(*) from entries`).Scan(&there); err != nil {
+		return 0, err
+	}
+	missing := int64((entries - there) / 2 / fillBatch)
+	var filled atomic.Int64
+	if _, err := load(ctx, batchesAtOnce, time.Hour, func(ctx context.Context, _ int64) error {
+		if filled.Add(1) > missing {
+			return errEnough
+		}
+		return l.postBatch(ctx, fillBatch, false)
+	}); err != nil {
+		return 0, err
+	}
+	var rates []float64
+	for range l.runs {
+		rate, err := l.postBatches(ctx, batchUsual, false)
+		if err != nil {
+			return 0, err
+		}
+		rates = append(rates, rate)
+	}
+	return median(rates), nil
+}

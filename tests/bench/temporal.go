@@ -1,0 +1,193 @@
+package main
+
+import (
+	"context"
+	"fmt"
+	"strconv"
+	"sync/atomic"
+	"time"
+
+	"github.com/google/uuid"
+	"go.temporal.io/sdk/client"
+
+	"payonce/starter/transfers"
+	"payonce/workflows"
+)
+
+const (
+	// callersAlone is at how many callers the throughput of a workflow for each transfer is measured. Latency is that of one.
+	callersAlone = 32
+	callersMost  = 1_024
+)
+
+// temporal measures transfers through Temporal: alone, against the template's shape, and in groups; with client and worker in
+// one process, and apart.
+func (b *bench) temporal(ctx context.Context) error {
+	if err := b.world.emptyBooks(ctx); err != nil {
+		return err
+	}
+	c, err := b.world.dial(ctx)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	stop, err := b.world.startWorker(ctx, c, registerTemplate)
+	if err != nil {
+		return err
+	}
+	err = b.inOneProcess(ctx, c)
+	stop()
+	if err != nil {
+		return err
+	}
+	stopApart, err := b.world.startWorkerApart(ctx, b.stderr)
+	if err != nil {
+		return err
+	}
+	if err := b.apart(ctx, c); err != nil {
+		return err
+	}
+	return stopApart()
+}
+
+func (b *bench) inOneProcess(ctx context.Context, c client.Client) error {
+	alone := transfers.New(c, transfers.Options{EagerStart: true})
+	grouped := transfers.New(c, transfers.Options{EagerStart: true, Group: &transfers.GroupOptions{}})
+	template := templateClient{c: c, eager: true}
+	rounds := []*measurement{
+		{name: "one process, alone", callers: callersAlone, call: transfer(alone)},
+		{name: "one process, template", callers: callersAlone, call: template.transfer},
+		{name: "one process, alone, one caller", callers: 1, call: transfer(alone)},
+		{name: "one process, template, one caller", callers: 1, call: template.transfer},
+		{name: "one process, grouped, 256 callers", callers: callersMany, call: transfer(grouped)},
+		{name: "one process, grouped, 1,024 callers", callers: callersMost, call: transfer(grouped)},
+	}
+	if err := b.inTurn(ctx, rounds); err != nil {
+		return err
+	}
+	r := &b.results.Temporal
+	r.Single, r.Template = rounds[0].rate(), rounds[1].rate()
+	r.SingleP50, r.TemplateP50 = rounds[2].p50(), rounds[3].p50()
+	r.Grouped256, r.Grouped256P50, r.Grouped256P99 = rounds[4].rate(), rounds[4].p50(), rounds[4].p99()
+	r.Grouped1024, r.Grouped1024P50 = rounds[5].rate(), rounds[5].p50()
+	events, err := b.countEvents(ctx, c, alone)
+	if err != nil {
+		return err
+	}
+	r.EventsPerTransfer = events
+	return nil
+}
+
+func (b *bench) apart(ctx context.Context, c client.Client) error {
+	alone := transfers.New(c, transfers.Options{})
+	grouped := transfers.New(c, transfers.Options{Group: &transfers.GroupOptions{}})
+	// The first answer says that the worker is there.
+	if err := transfer(alone)(ctx, 0); err != nil {
+		return err
+	}
+	rounds := []*measurement{
+		{name: "apart, alone", callers: callersAlone, call: transfer(alone)},
+		{name: "apart, alone, one caller", callers: 1, call: transfer(alone)},
+		{name: "apart, grouped, 256 callers", callers: callersMany, call: transfer(grouped)},
+		{name: "apart, grouped, 1,024 callers", callers: callersMost, call: transfer(grouped)},
+	}
+	if err := b.inTurn(ctx, rounds); err != nil {
+		return err
+	}
+	r := &b.results.Temporal
+	r.SingleApart, r.SingleApartP50 = rounds[0].rate(), rounds[1].p50()
+	r.Grouped256Apart, r.Grouped256ApartP50 = rounds[2].rate(), rounds[2].p50()
+	r.Grouped1024Apart = rounds[3].rate()
+	return nil
+}
+
+// measurement is one load that is measured several times, in turn with others.
+type measurement struct {
+	name    string
+	callers int
+	call    func(ctx context.Context, n int64) error
+
+	got []measured
+}
+
+func (b *bench) inTurn(ctx context.Context, rounds []*measurement) error {
+	for range b.runs {
+		for _, m := range rounds {
+			got, err := load(ctx, m.callers, b.while, m.call)
+			if err != nil {
+				return fmt.Errorf("%s: %w", m.name, err)
+			}
+			m.got = append(m.got, got)
+		}
+	}
+	for _, m := range rounds {
+		b.say("temporal: %s: %.0f/s, p50 %.1f ms, p99 %.1f ms", m.name, m.rate(), m.p50(), m.p99())
+	}
+	return nil
+}
+
+func (m *measurement) of(value func(measured) float64) float64 {
+	var all []float64
+	for _, got := range m.got {
+		all = append(all, value(got))
+	}
+	return median(all)
+}
+
+func (m *measurement) rate() float64 { return m.of(func(m measured) float64 { return m.PerSecond }) }
+
+func (m *measurement) p50() float64 {
+	return m.of(func(m measured) float64 { return milliseconds(m.P50) })
+}
+
+func (m *measurement) p99() float64 {
+	return m.of(func(m measured) float64 { return milliseconds(m.P99) })
+}
+
+var transferNumber atomic.Int64
+
+// transfer calls a client with a new transfer each time.
+func transfer(c *transfers.Client) func(ctx context.Context, _ int64) error {
+	return func(ctx context.Context, _ int64) error {
+		result, err := c.Transfer(ctx, request(runName, transferNumber.Add(1)))
+		if err == nil && result.State != workflows.StateCompleted {
+			err = fmt.Errorf("%+v", result)
+		}
+		return err
+	}
+}
+
+// runName makes the IDs of this run its own.
+var runName = "bench-" + strconv.FormatInt(time.Now().UnixNano(), 36)
+
+// templateClient starts transfers of the template's shape, as its starter does.
+type templateClient struct {
+	c     client.Client
+	eager bool
+}
+
+func (t templateClient) transfer(ctx context.Context, _ int64) error {
+	run, err := t.c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+		ID: "template/" + uuid.NewString(), TaskQueue: workflows.TaskQueue, EnableEagerStart: t.eager,
+	}, templateWorkflow, transferNumber.Add(1))
+	if err != nil {
+		return err
+	}
+	return run.Get(ctx, nil)
+}
+
+// countEvents is how many events the history of one transfer has, and in how many steps the server went from one state to the
+// next.
+func (b *bench) countEvents(ctx context.Context, c client.Client, alone *transfers.Client) (int64, error) {
+	in := request(runName, transferNumber.Add(1))
+	if _, err := alone.Transfer(ctx, in); err != nil {
+		return 0, err
+	}
+	description, err := c.DescribeWorkflow(ctx, workflows.TransferWorkflowID(in.ID), "")
+	if err != nil {
+		return 0, err
+	}
+	info := description.RawResponse.GetWorkflowExecutionInfo()
+	b.results.Temporal.StateTransitions = info.GetStateTransitionCount()
+	return info.GetHistoryLength(), nil
+}
