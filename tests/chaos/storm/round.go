@@ -418,34 +418,54 @@ func (r *round) repeat(ctx context.Context) {
 	errands.wait(ctx, r.config.Settle)
 }
 
-// errands runs a number of things at once.
+// errands runs a number of things at once. It is for one goroutine at a time.
 type errands struct {
 	slots chan struct{}
-	all   sync.WaitGroup
+
+	mu   sync.Mutex
+	runs int
+	idle chan struct{} // closed while nothing runs
 }
 
-func newErrands(atOnce int) *errands { return &errands{slots: make(chan struct{}, atOnce)} }
+func newErrands(atOnce int) *errands {
+	e := &errands{slots: make(chan struct{}, atOnce), idle: make(chan struct{})}
+	close(e.idle)
+	return e
+}
 
-// send does something as soon as there is room.
+// send has something done, as soon as there is room.
 func (e *errands) send(do func()) {
 	e.slots <- struct{}{}
-	e.all.Go(func() {
-		defer func() { <-e.slots }()
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.runs == 0 {
+		e.idle = make(chan struct{})
+	}
+	e.runs++
+	go func() {
+		defer e.done()
 		do()
-	})
+	}()
+}
+
+func (e *errands) done() {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	if e.runs--; e.runs == 0 {
+		close(e.idle)
+	}
+	<-e.slots
 }
 
 // wait waits until all is done, for a time.
 func (e *errands) wait(ctx context.Context, limit time.Duration) {
-	done := make(chan struct{})
-	go func() {
-		e.all.Wait()
-		close(done)
-	}()
+	e.mu.Lock()
+	idle := e.idle
+	e.mu.Unlock()
 	timer := time.NewTimer(limit)
 	defer timer.Stop()
 	select {
-	case <-done:
+	case <-idle:
 	case <-timer.C:
 	case <-ctx.Done():
 	}
