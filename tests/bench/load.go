@@ -36,7 +36,7 @@ func load(ctx context.Context, callers int, while time.Duration, call func(ctx c
 				at := time.Now()
 				if err := call(ctx, number.Add(1)); err != nil {
 					cancel(err)
-					return
+					break
 				}
 				mine = append(mine, time.Since(at))
 			}
