@@ -234,6 +234,132 @@ type GroupEnd struct {
 	Error string `json:"error,omitempty"`
 }
 
+// A batch is the rows of a file, each a transfer. Its workflow, Batch, counts what has become of them; the rows themselves are in
+// workflows of their own, BatchChunk, which a client starts one after the other and which tell the batch. Package
+// starter/batch reads files, and package starter/transfers submits them; a client of its own may do the same:
+//
+//	"Batch"       workflow ID BatchWorkflowID(id), input BatchInput, result BatchResult; it ends when all chunks have
+//	"BatchChunk"  workflow ID BatchChunkWorkflowID(id, n), n from 0, input BatchChunkInput, result BatchChunkResult
+//
+// Both with the reuse policy "allow duplicate failed only" and the conflict policy "use existing". What a chunk is made of
+// must follow from the batch's ID alone, so that whoever sends the rest of a batch sends what is missing. A chunk that its
+// batch does not know of is started again with the reuse policy "allow duplicate": its rows are repeats then.
+const (
+	BatchWorkflow      = "Batch"
+	BatchChunkWorkflow = "BatchChunk"
+)
+
+// BatchWorkflowID is the workflow ID of a batch.
+func BatchWorkflowID(id string) string { return "batch/" + id }
+
+// BatchChunkWorkflowID is the workflow ID of a chunk of a batch.
+func BatchChunkWorkflowID(id string, chunk int) string { return fmt.Sprintf("batch/%s/%d", id, chunk) }
+
+// BatchIDBytesMax bounds a batch's ID.
+const BatchIDBytesMax = 100
+
+// BatchChunksMax bounds the chunks of a batch.
+const BatchChunksMax = 5_000
+
+// BatchInput says what a batch consists of.
+type BatchInput struct {
+	// ID follows from the content of the rows, so that the same rows are the same batch: printable, without "/".
+	ID     string        `json:"id"`
+	Rows   int           `json:"rows"`
+	Totals []AssetAmount `json:"totals"` // by asset
+	Chunks int           `json:"chunks"`
+	// ChunkRows and ChunkBytes are how the rows were divided into chunks; who sends the rest divides them likewise.
+	ChunkRows  int `json:"chunk_rows"`
+	ChunkBytes int `json:"chunk_bytes"`
+	// Alike counts the rows that look like another one under another ID. They are paid.
+	Alike int `json:"alike,omitempty"`
+	// Progress is what a run hands on to the next. Leave it out.
+	Progress *BatchProgress `json:"progress,omitempty"`
+}
+
+// AssetAmount is an amount of an asset.
+type AssetAmount struct {
+	Asset  string `json:"asset"`  // "USD/2"
+	Amount string `json:"amount"` // "10.00"
+}
+
+// BatchChunkInput asks for a chunk of a batch.
+type BatchChunkInput struct {
+	Batch string `json:"batch"`
+	Chunk int    `json:"chunk"`
+	// Transfers are 1 to GroupMax; their JSON may have 1 MB. Those within the ledger of the first are posted together, and
+	// each other is a workflow of its own: a chunk should be of one ledger, or of transfers between two.
+	Transfers []TransferInput `json:"transfers"`
+}
+
+// BatchChunkResult says how each row of a chunk ended, in the order of the input. The query BatchChunkQuery returns the same
+// while the chunk runs.
+type BatchChunkResult struct {
+	Ends []GroupEnd `json:"ends"`
+}
+
+// BatchChunkQuery is the name of the query that returns a BatchChunkResult. A row without an end is running.
+const BatchChunkQuery = "ends"
+
+// BatchStatusQuery is the name of the query that returns a BatchStatus.
+const BatchStatusQuery = "status"
+
+// BatchStatus is where a batch stands.
+type BatchStatus struct {
+	Batch    BatchInput    `json:"batch"` // without progress
+	Progress BatchProgress `json:"progress"`
+}
+
+// BatchProgress is what a batch has been told by its chunks.
+type BatchProgress struct {
+	// Ended has a bit for each chunk whose rows have all ended; bit n%8 of byte n/8.
+	Ended []byte `json:"ended"`
+	// Counts are of the ended chunks.
+	Counts BatchCounts `json:"counts"`
+	// Going are the chunks all of whose rows have been tried and some go on, as workflows of their own.
+	Going []BatchChunkReport `json:"going,omitempty"`
+}
+
+// BatchChunkSignal is the name of the signal by which a chunk tells its batch a BatchChunkReport.
+const BatchChunkSignal = "chunk"
+
+// BatchChunkReport is what has become of the rows of a chunk.
+type BatchChunkReport struct {
+	Chunk  int         `json:"chunk"`
+	Counts BatchCounts `json:"counts"`
+	// Going names rows that have not ended, up to BatchGoingMax of them; none when all have.
+	Going []string `json:"going,omitempty"`
+}
+
+// BatchGoingMax bounds the rows that a report names.
+const BatchGoingMax = 20
+
+// BatchCounts count rows by what has become of them, and the money that has arrived.
+type BatchCounts struct {
+	Rows        int `json:"rows"` // of which it is known what has become of them, or that they go on
+	Completed   int `json:"completed"`
+	Rejected    int `json:"rejected"`
+	Failed      int `json:"failed"`
+	Compensated int `json:"compensated"`
+	Cancelled   int `json:"cancelled"`
+	Discarded   int `json:"discarded"`
+	Conflicts   int `json:"conflicts"` // the ID is another request's; nothing moved
+	Invalid     int `json:"invalid"`   // malformed; nothing moved
+	Running     int `json:"running"`
+	// Repeats counts those of the others that a ledger had recorded before.
+	Repeats int           `json:"repeats"`
+	Arrived []AssetAmount `json:"arrived"` // by asset: the amounts of completed rows
+}
+
+// BatchResult is how a batch ended.
+type BatchResult struct {
+	ID     string        `json:"id"`
+	Totals []AssetAmount `json:"totals"`
+	Alike  int           `json:"alike,omitempty"`
+	Chunks int           `json:"chunks"`
+	Counts BatchCounts   `json:"counts"`
+}
+
 // StatusQuery is the name of the query that returns a TransferStatus. It takes no argument, and a closed transfer
 // answers it too, as long as its history is kept.
 const StatusQuery = "status"

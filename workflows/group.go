@@ -62,32 +62,48 @@ func (g *group) post(ctx workflow.Context) {
 	if len(g.together) == 0 {
 		return
 	}
-	input := activities.PostGroupInput{Ledger: g.ledger, Steps: make([]activities.StepInput, len(g.together))}
-	for n, i := range g.together {
-		in, parsed := &g.transfers[i], &g.parsed[i]
-		input.Steps[n] = activities.StepInput{
-			Ledger: g.ledger, Key: StepKey(TransferWorkflowID(in.ID), StepPost), From: parsed.From.Name, To: parsed.To.Name,
-			Amount: parsed.Amount.Format(parsed.Asset), Asset: parsed.Asset.String(), Memo: in.Memo, Metadata: in.Metadata,
-		}
-	}
-	summary := fmt.Sprintf("%d posts on %s", len(g.together), g.ledger)
-	var out activities.PostGroupOutput
 	if g.options.Fast.AttemptsMax > 0 {
+		input, summary := g.posts()
 		options := g.options.Fast.local()
 		options.Summary = summary
+		var out activities.PostGroupOutput
 		err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, options), "PostGroup", input).Get(ctx, &out)
 		if err == nil {
 			g.take(out)
 			return
 		}
 	}
+	g.postDurably(ctx)
+}
+
+// postDurably posts by an activity. Without an answer, each goes on alone, and finds out.
+func (g *group) postDurably(ctx workflow.Context) {
+	input, summary := g.posts()
+	var out activities.PostGroupOutput
 	err := g.options.waitingOut(ctx, g.options.Forward, g.ledger, summary, func(options workflow.ActivityOptions) error {
 		return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), "PostGroup", input).Get(ctx, &out)
 	})
 	if err == nil {
 		g.take(out)
 	}
-	// Otherwise each goes on alone, and finds out.
+}
+
+// posts is what is posted together.
+func (g *group) posts() (input activities.PostGroupInput, summary string) {
+	input = activities.PostGroupInput{Ledger: g.ledger, Steps: make([]activities.StepInput, len(g.together))}
+	for n, i := range g.together {
+		input.Steps[n] = g.step(i)
+	}
+	return input, fmt.Sprintf("%d posts on %s", len(g.together), g.ledger)
+}
+
+// step is the post of a transfer.
+func (g *group) step(i int) activities.StepInput {
+	in, parsed := &g.transfers[i], &g.parsed[i]
+	return activities.StepInput{
+		Ledger: g.ledger, Key: StepKey(TransferWorkflowID(in.ID), StepPost), From: parsed.From.Name, To: parsed.To.Name,
+		Amount: parsed.Amount.Format(parsed.Asset), Asset: parsed.Asset.String(), Memo: in.Memo, Metadata: in.Metadata,
+	}
 }
 
 // take reads the answers to what was posted together.

@@ -18,6 +18,8 @@ func (w *Workflows) Register(registry worker.WorkflowRegistry) {
 	for name, function := range map[string]any{
 		TransferWorkflow:         w.Transfer,
 		TransferGroupWorkflow:    decoding(w.TransferGroup),
+		BatchWorkflow:            decoding(w.Batch),
+		BatchChunkWorkflow:       decoding(w.BatchChunk),
 		AccountOpenWorkflow:      decoding(w.AccountOpen),
 		AccountSetWorkflow:       decoding(w.AccountSet),
 		AccountShowWorkflow:      decoding(w.AccountShow),
