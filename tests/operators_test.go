@@ -9,6 +9,7 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/workflow/v1"
+	"go.temporal.io/sdk/client"
 
 	"payonce/activities"
 	"payonce/internal/faultworker/fault"
@@ -257,7 +258,7 @@ func TestForgedOutcomes(t *testing.T) {
 
 			if row.mended == nil {
 				require.Empty(t, finding.Command)
-				require.Contains(t, finding.Advice, "Don't reset it")
+				require.Contains(t, finding.Advice, "Don't run it again")
 				return
 			}
 			args := strings.Fields(finding.Command)
@@ -279,4 +280,73 @@ func forged(t *testing.T, w *harness.World) (view reconcile.View) {
 		return view.Temporal.Agreed+view.Temporal.FindingsCount >= 2
 	})
 	return view
+}
+
+// An outcome that was forged for a group is found too, by the transfers whose end it told.
+func TestForgedGroup(t *testing.T) {
+	t.Parallel()
+	w := harness.New(t, harness.Config{})
+	holding := w.StartFaultWorker(t, harness.FaultConfig{Options: patiently, Faults: []string{
+		"post/before=block;for=1h;transfer=forged", "post/before=block;for=1h;transfer=also",
+	}})
+	alice, bob := w.Account(t, "us", "20.00"), w.Account(t, "us", "")
+	group := workflows.GroupInput{}
+	for _, id := range []string{"forged", "also"} {
+		group.Transfers = append(group.Transfers, workflows.TransferInput{ID: id, From: alice, To: bob, Amount: "1", Asset: "USD"})
+	}
+	start := func(id string, in workflows.GroupInput) client.WorkflowRun {
+		run, err := w.Temporal.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: workflows.GroupWorkflowID(id), TaskQueue: workflows.TaskQueue},
+			workflows.TransferGroupWorkflow, in)
+		require.NoError(t, err)
+		return run
+	}
+	run := start("1", group)
+	var held string
+	harness.Eventually(t, "the group's step is under way", func() bool {
+		described, err := w.Temporal.DescribeWorkflow(t.Context(), run.GetID(), "")
+		require.NoError(t, err)
+		for _, pending := range described.RawResponse.GetPendingActivities() {
+			if pending.GetState() == enums.PENDING_ACTIVITY_STATE_STARTED {
+				held = pending.GetActivityId()
+			}
+		}
+		return held != ""
+	})
+	holding.AwaitStrike(t, "post/before", "forged")
+	holding.AwaitStrike(t, "post/before", "also")
+	applied := activities.PostAnswer{State: ledger.OutcomeApplied, At: time.Now()}
+	text, err := json.Marshal(activities.PostGroupOutput{Answers: []activities.PostAnswer{applied, applied}})
+	require.NoError(t, err)
+	complete := w.TemporalCLI(t, "activity", "complete", "--workflow-id", run.GetID(), "--activity-id", held, "--result", string(text))
+	require.Equal(t, 0, complete.Code)
+	var told workflows.GroupResult
+	require.NoError(t, run.Get(t.Context(), &told))
+	require.Equal(t, workflows.StateCompleted, told.Ends[0].State)
+	require.NoError(t, holding.Kill())
+	require.Empty(t, w.Steps(t, "forged"))
+	w.StartWorker(t, harness.WorkerConfig{})
+	honest := workflows.GroupInput{Transfers: []workflows.TransferInput{
+		{ID: "honest", From: alice, To: bob, Amount: "1", Asset: "USD"}, {ID: "refused", From: alice, To: "us/nobody", Amount: "1", Asset: "USD"},
+	}}
+	require.NoError(t, start("2", honest).Get(t.Context(), &told))
+
+	var view reconcile.View
+	harness.Eventually(t, "the list has both groups", func() bool {
+		_, view = reconciled(t, w)
+		return view.Temporal.Grouped+view.Temporal.FindingsCount == 4
+	})
+	require.False(t, view.OK)
+	require.EqualValues(t, 2, view.Temporal.Grouped)
+	require.Len(t, view.Temporal.Findings, 2)
+	for i, in := range group.Transfers {
+		finding := view.Temporal.Findings[i]
+		require.Equal(t, workflows.TransferWorkflowID(in.ID), finding.Transfer)
+		require.Equal(t, "the workflow group/1 said that it ended as completed; the books have nothing of it", finding.Detail)
+		finish(t, w, finding.Command)
+		require.Equal(t, []string{"us post applied"}, w.Steps(t, in.ID))
+	}
+	code, view := reconciled(t, w)
+	require.Equal(t, exitDone, code)
+	require.EqualValues(t, 4, view.Temporal.Grouped)
+	require.Equal(t, "17.00", w.Balance(t, alice))
 }

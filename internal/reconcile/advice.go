@@ -40,8 +40,8 @@ func (f *Finding) Advice() string {
 	case f.Check == CheckUnfinished:
 		return "Its workflow was ended from outside. Asked for again with the same ID, it goes on from where it stopped."
 	case f.Command != "":
-		return forged + "Reset, it runs its steps again under their keys: what the books have stays, and what they lack is done."
+		return forged + "The command runs its steps again under their keys: what the books have stays, and what they lack is done."
 	default:
-		return forged + "Don't reset it: it could then pay what it was said not to."
+		return forged + "Don't run it again: it could then pay what it was said not to."
 	}
 }

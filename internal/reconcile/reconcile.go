@@ -63,6 +63,7 @@ type Summary struct {
 	Started  int64 // of those: started again, to finish them
 	// Of the workflows that are closed:
 	Agreed  int64 // how they ended is what the books have
+	Grouped int64 // how they ended in a group is what the books have: transfers, not workflows
 	NoEnds  int64 // they failed, were terminated or timed out: what they left behind is judged by the books
 	NotSeen int64 // they belong to ledgers that were not given
 	// Of the transfers in the books:
@@ -93,6 +94,9 @@ func Run(ctx context.Context, config Config, report Report) (Summary, error) {
 		return Summary{}, err
 	}
 	if err := r.closedWorkflows(ctx); err != nil {
+		return Summary{}, err
+	}
+	if err := r.closedGroups(ctx); err != nil {
 		return Summary{}, err
 	}
 	return r.summary, nil

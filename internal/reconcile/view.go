@@ -70,6 +70,7 @@ type TemporalView struct {
 
 	// Of the workflows that are closed:
 	Agreed         int64 `json:"agreed"`           // how they ended is what the books have
+	Grouped        int64 `json:"grouped"`          // the same of transfers that were made in groups
 	ClosedByForce  int64 `json:"closed_by_force"`  // failed, terminated, timed out: they have no result to compare
 	OnOtherLedgers int64 `json:"on_other_ledgers"` // no settings were given for those
 
@@ -178,7 +179,7 @@ func (v *Viewer) End(s Summary) View {
 	view := v.EndBooks(s.Books)
 	t := &v.temporal
 	t.FindingsCount, t.Started = s.Findings, s.Started
-	t.Agreed, t.ClosedByForce, t.OnOtherLedgers = s.Agreed, s.NoEnds, s.NotSeen
+	t.Agreed, t.Grouped, t.ClosedByForce, t.OnOtherLedgers = s.Agreed, s.Grouped, s.NoEnds, s.NotSeen
 	t.UnderWay, t.Discarded, t.Forgotten, t.UnaccountedCount = s.UnderWay, s.Discarded, s.Forgotten, s.Unaccounted
 	t.Retention = s.Retention.String()
 	t.Findings = append([]TransferFindingView{}, t.Findings...)
@@ -229,6 +230,7 @@ func (s *Summary) Lines() []string {
 			lines = append(lines, Count(n, "transfer")+" "+fmt.Sprintf(format, args...))
 		}
 	}
+	add(s.Grouped, "ended in groups as the books have it")
 	add(s.UnderWay, "in transit with an open workflow")
 	add(s.Discarded, "in transit for good: settled outside, and discarded")
 	add(s.Forgotten, "complete in the books, without a workflow of their own: older than the %s that Temporal keeps a closed one, "+
