@@ -333,5 +333,19 @@ func (c *BatchCounts) count(end *GroupEnd) {
 
 // result is the ends as they are now.
 func (c *chunk) result() BatchChunkResult {
-	return BatchChunkResult{Ends: append([]GroupEnd(nil), c.ends...)}
+	result := BatchChunkResult{Ends: []BatchEnd{}}
+	places := make(map[GroupEnd]int)
+	for i, end := range c.ends {
+		if !end.settled() {
+			continue
+		}
+		place, seen := places[end]
+		if !seen {
+			place = len(result.Ends)
+			places[end] = place
+			result.Ends = append(result.Ends, BatchEnd{GroupEnd: end})
+		}
+		result.Ends[place].Rows = append(result.Ends[place].Rows, i)
+	}
+	return result
 }

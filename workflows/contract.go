@@ -292,10 +292,16 @@ type BatchChunkInput struct {
 	Transfers []TransferInput `json:"transfers"`
 }
 
-// BatchChunkResult says how each row of a chunk ended, in the order of the input. The query BatchChunkQuery returns the same
-// while the chunk runs.
+// BatchChunkResult says how each row of a chunk ended. The query BatchChunkQuery returns the same while the chunk runs.
 type BatchChunkResult struct {
-	Ends []GroupEnd `json:"ends"`
+	// Ends are those that differ. Rows without one are running.
+	Ends []BatchEnd `json:"ends"`
+}
+
+// BatchEnd is how some rows of a chunk ended, all alike: most rows complete, many in one database transaction.
+type BatchEnd struct {
+	GroupEnd
+	Rows []int `json:"rows"` // their places in the input, from 0
 }
 
 // BatchChunkQuery is the name of the query that returns a BatchChunkResult. A row without an end is running.

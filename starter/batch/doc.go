@@ -5,7 +5,7 @@
 // told with its line in the file and what to do. What the batch is, its ID and its chunks, follows from the rows alone: the same
 // rows in another order, in the other format, or written otherwise ("10" and "10.00") are the same batch.
 //
-// Memory is bounded: about a hundred bytes for each row, whatever is in it.
+// Memory is bounded: some 80 bytes for each row, whatever is in it, and a few times that while they are sorted.
 //
 // What it does not promise: that rows are carried out in the order of the file; and that two rows which look alike are one
 // payment. Only the ID decides.

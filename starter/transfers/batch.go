@@ -472,15 +472,18 @@ func (c *Client) BatchReport(ctx context.Context, status *BatchStatus, id string
 		if err != nil {
 			return fmt.Errorf("chunk %d: %w", n, err)
 		}
+		ends := make(map[int]workflows.GroupEnd, len(request.Transfers))
+		for _, end := range result.Ends {
+			for _, i := range end.Rows {
+				ends[i] = end.GroupEnd
+			}
+		}
 		for i, in := range request.Transfers {
-			one := BatchRow{Request: in}
-			if i < len(result.Ends) {
-				one.End = result.Ends[i]
+			end, ended := ends[i]
+			if !ended {
+				end.State = workflows.StateRunning
 			}
-			if one.End.State == "" && one.End.Error == "" {
-				one.End.State = workflows.StateRunning
-			}
-			if err := row(one); err != nil {
+			if err := row(BatchRow{Request: in, End: end}); err != nil {
 				return err
 			}
 		}
