@@ -14,6 +14,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -41,6 +42,7 @@ type bench struct {
 	results results
 
 	quick  bool
+	match  *regexp.Regexp
 	runs   int           // of each measurement
 	while  time.Duration // of each run
 	stderr io.Writer
@@ -67,6 +69,7 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 	only := flags.StringSlice("only", names, "the parts to measure")
 	out := flags.String("out", "bench", "the folder for results.json and report.html")
 	bin := flags.String("bin", "bin", "the folder of the programs")
+	match := flags.String("match", "", "of the part temporal, measure only what this regular expression matches: \"grouped, 256\"")
 	flags.BoolVar(&b.quick, "quick", false, "without what takes minutes: the ledger of ten million entries")
 	flags.IntVar(&b.runs, "runs", 3, "how often each is measured")
 	flags.DurationVar(&b.while, "while", 4*time.Second, "how long each run is")
@@ -77,6 +80,9 @@ func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err erro
 		if !slices.Contains(names, name) {
 			return fmt.Errorf("there is no part %q: the parts are %s", name, strings.Join(names, ", "))
 		}
+	}
+	if b.match, err = regexp.Compile(*match); err != nil {
+		return err
 	}
 	if b.runs < 1 || b.while <= 0 {
 		return errors.New("--runs and --while must be above zero")

@@ -113,6 +113,9 @@ type measurement struct {
 func (b *bench) inTurn(ctx context.Context, rounds []*measurement) error {
 	for range b.runs {
 		for _, m := range rounds {
+			if !b.match.MatchString(m.name) {
+				continue
+			}
 			got, err := load(ctx, m.callers, b.while, m.call)
 			if err != nil {
 				return fmt.Errorf("%s: %w", m.name, err)
@@ -121,6 +124,9 @@ func (b *bench) inTurn(ctx context.Context, rounds []*measurement) error {
 		}
 	}
 	for _, m := range rounds {
+		if len(m.got) == 0 {
+			continue
+		}
 		b.say("temporal: %s: %.0f/s, p50 %.1f ms, p99 %.1f ms", m.name, m.rate(), m.p50(), m.p99())
 	}
 	return nil
