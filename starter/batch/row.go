@@ -33,6 +33,9 @@ func (r *row) check() (in workflows.TransferInput, parsed workflows.ParsedTransf
 		if !utf8.ValidString(value) {
 			return in, parsed, columns[i] + ": it is not UTF-8: save the file as UTF-8"
 		}
+		if strings.ContainsRune(value, utf8.RuneError) {
+			return in, parsed, columns[i] + ": it contains U+FFFD, which programs write for what they could not read: go back to the file that this one was made from"
+		}
 	}
 	if reason := r.leftOver(); reason != "" {
 		return in, parsed, reason
@@ -82,7 +85,7 @@ var (
 	groupedComma  = regexp.MustCompile(`^-?[0-9]{1,3}(\.[0-9]{3})+,[0-9]+$`)
 	groupedDots   = regexp.MustCompile(`^-?[0-9]{1,3}(\.[0-9]{3})+$`)
 	groupedOther  = regexp.MustCompile(`^-?[0-9]{1,3}([ '’\x{a0}\x{202f}][0-9]{3})+([.,][0-9]+)?$`)
-	withCurrency  = regexp.MustCompile(`^(\pSc|[A-Z]{3}) ?[0-9.,]+$|^[0-9.,]+ ?(\pSc|[A-Z]{3})$`)
+	withCurrency  = regexp.MustCompile(`^(\p{Sc}|[A-Z]{3}) ?[0-9.,]+$|^[0-9.,]+ ?(\p{Sc}|[A-Z]{3})$`)
 	accountingNeg = regexp.MustCompile(`^\(.*\)$|^-|-$`)
 )
 

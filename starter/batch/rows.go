@@ -76,6 +76,8 @@ func open(file io.Reader) (rows, error) {
 		return newJSONRows(in), nil
 	case text[0] == '[':
 		return nil, &FormatError{Reason: "it is a JSON array: write one object a line, without the brackets and the commas between (JSON Lines)"}
+	case bytes.IndexByte(text, '\r') >= 0 && bytes.IndexByte(begin, '\n') < 0 && len(text) > bytes.IndexByte(text, '\r')+1:
+		return nil, &FormatError{Reason: "its lines end with CR alone, as on old Macs: " + asCSV}
 	case text[0] == '<':
 		return nil, &FormatError{Reason: "it is XML or HTML: batch files are CSV or JSON Lines"}
 	default:
@@ -89,6 +91,7 @@ type csvRows struct {
 	csv    *csv.Reader
 	order  []int // the place of each field in a row
 	fields int
+	line   int // where the last row that could be read began
 }
 
 // bounded is a reader of which only so much may be read for a row.
@@ -137,14 +140,12 @@ func (r *csvRows) readHeader(header []string) (reason string) {
 		return "its first line tells Excel the separator: take it out; " + headerWanted
 	case !utf8.ValidString(line):
 		return "it is not UTF-8: " + asCSV
-	case len(header) == 1 && strings.ContainsRune(line, '\r'):
-		return "its lines end with CR alone, as on old Macs: " + asCSV
 	case len(header) == 1 && strings.ContainsRune(line, ';'):
 		return "its columns are separated by semicolons, as spreadsheets write where the comma is a decimal comma: separate them by commas, and write amounts with a point: 10.50"
 	case len(header) == 1 && strings.ContainsAny(line, "\t|"):
 		return "its columns are separated by tabs or bars: separate them by commas"
 	}
-	r.fields = len(header)
+	r.fields, r.line = len(header), 1
 	for i, name := range header {
 		at := slices.Index(columns, name)
 		if at < 0 {
@@ -181,18 +182,18 @@ func (r *csvRows) next() (*row, error) {
 	var parse *csv.ParseError
 	switch {
 	case errors.Is(err, errTooLong):
-		line, _ := r.csv.FieldPos(0)
-		return nil, &badRowError{BadRow{line + 1, "after this line there are more than 1 MB without an end of the row: is a closing quote missing?"}, true}
+		return nil, &badRowError{BadRow{r.line + 1, "in or after this line there are more than 1 MB without an end of the row: is a closing quote missing?"}, true}
 	case errors.As(err, &parse):
-		return nil, &badRowError{BadRow{parse.StartLine, csvReason(parse)}, false}
+		r.line = parse.StartLine
+		return nil, &badRowError{BadRow{r.line, csvReason(parse)}, false}
 	case err != nil:
 		return nil, err
 	}
-	line, _ := r.csv.FieldPos(0)
+	r.line, _ = r.csv.FieldPos(0)
 	if len(record) != r.fields {
-		return nil, &badRowError{BadRow{line, fmt.Sprintf("it has %d fields, and the header has %d: a value with a comma must be in quotes", len(record), r.fields)}, false}
+		return nil, &badRowError{BadRow{r.line, fmt.Sprintf("it has %d fields, and the header has %d: a value with a comma must be in quotes", len(record), r.fields)}, false}
 	}
-	got := &row{line: line}
+	got := &row{line: r.line}
 	for i, at := range r.order {
 		got.values[at] = record[i]
 	}
