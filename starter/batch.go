@@ -373,7 +373,7 @@ func (o *reportOutput) Set(s string) error {
 	if s != string(outputCSV) && s != string(outputJSON) {
 		return errors.New("choose csv or json")
 	}
-	o.form = output(s)
+	o.form, o.app.output = output(s), outputText
 	if o.form == outputJSON {
 		o.app.output = outputJSON
 	}
