@@ -90,7 +90,7 @@ func decideAt(number int, action workflows.Action) func(*testing.T, *recorder) {
 }
 
 func recordings() []recording {
-	return []recording{
+	return append(batchRecordings(), []recording{
 		{name: "post-completed-fast", in: recordedPost},
 		{name: "post-completed-durable", in: recordedPost, faults: []string{"post/before=fail:2"}},
 		{name: "post-completed-resolved", in: recordedPost, faults: []string{"post/after=drop:always"}},
@@ -198,7 +198,7 @@ func recordings() []recording {
 				require.NoError(t, err)
 			},
 		},
-	}
+	}...)
 }
 
 // TestRecordHistories records what is missing, from real runs.
@@ -228,7 +228,10 @@ func (r *recording) run(t *testing.T) []*history.HistoryEvent {
 	s := &recorder{World: w, in: r.in}
 	var faults []string
 	for _, fault := range r.faults {
-		faults = append(faults, fault+";transfer=recorded")
+		if !strings.Contains(fault, ";transfer=") {
+			fault += ";transfer=recorded"
+		}
+		faults = append(faults, fault)
 	}
 	if r.regions {
 		w.StartFaultWorker(t, harness.FaultConfig{Ledgers: []string{"us"}, Options: r.options})

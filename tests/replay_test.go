@@ -3,7 +3,10 @@ package tests
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"log/slog"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -26,6 +29,10 @@ import (
 // ends are how the recorded histories end: the result's state, or the type of the error.
 var ends = map[string]string{
 	"account-open":                     "opened",
+	"batch":                            "2 completed, 1 rejected",
+	"batch-chunk":                      "completed completed rejected",
+	"batch-chunk-between":              "compensated completed completed",
+	"batch-chunk-troubled":             "completed failed rejected",
 	"cancelled-after-withdraw":         "cancelled",
 	"cancelled-before-withdraw":        "cancelled",
 	"compensated-by-exhaustion":        "compensated",
@@ -118,6 +125,14 @@ func endOf(t *testing.T, recorded *history.History) string {
 			State    string `json:"state"`
 			Status   string `json:"status"`   // of an account
 			Transfer string `json:"transfer"` // made anew
+			Counts   struct {
+				Completed int `json:"completed"`
+				Rejected  int `json:"rejected"`
+			} `json:"counts"` // of a batch
+			Ends []struct {
+				State string `json:"state"`
+				Rows  []int  `json:"rows"`
+			} `json:"ends"` // of a chunk of a batch
 		}
 		require.NoError(t, json.Unmarshal(last.GetWorkflowExecutionCompletedEventAttributes().GetResult().GetPayloads()[0].GetData(), &result))
 		if result.Status == "open" {
@@ -125,6 +140,17 @@ func endOf(t *testing.T, recorded *history.History) string {
 		}
 		if result.Transfer != "" {
 			return result.Transfer
+		}
+		if result.Counts.Completed > 0 {
+			return fmt.Sprintf("%d completed, %d rejected", result.Counts.Completed, result.Counts.Rejected)
+		}
+		if len(result.Ends) > 0 {
+			var ends []string
+			for _, end := range result.Ends {
+				ends = append(ends, slices.Repeat([]string{end.State}, len(end.Rows))...)
+			}
+			slices.Sort(ends)
+			return strings.Join(ends, " ")
 		}
 		return result.State
 	case enums.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
