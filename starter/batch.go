@@ -57,6 +57,12 @@ Nothing is sent unless every row is good, and --count and --total are what the s
   starter batch submit payroll.csv --count 1200 --total 3481200.50
   starter batch submit mixed.csv --count 3 --total "20.00 USD" --total "15.50 EUR"`,
 		Args: cobra.ExactArgs(1),
+		ValidArgsFunction: func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
+			if len(args) == 0 {
+				return nil, cobra.ShellCompDirectiveDefault // files
+			}
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		},
 		RunE: a.command(func(cmd *cobra.Command, args []string) error {
 			flags.countGiven = cmd.Flags().Changed("count")
 			return a.batchSubmit(cmd.Context(), args[0], &flags)
