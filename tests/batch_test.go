@@ -322,3 +322,33 @@ func TestBatchAndTroubles(t *testing.T) {
 	require.Equal(t, 1, done.Counts.Compensated)
 	require.Equal(t, []string{"58.00", "41.00", "1.00"}, w.Balances(t, alice, bob, away))
 }
+
+// A worker dies in the middle of a chunk, when some of it is committed: another one finishes it, and what the first has posted is
+// not taken for paid before. Nobody waits for it meanwhile.
+func TestBatchOutlivesItsWorker(t *testing.T) {
+	t.Parallel()
+	w := harness.New(t, harness.Config{})
+	whole := w.StartWorker(t, harness.WorkerConfig{})
+	alice, bob := w.Account(t, "us", "100.00"), w.Account(t, "us", "")
+	path := csvFile(t, coffees(alice, bob, 30)...)
+	submit := []string{"submit", path, "--count", "30", "--total", "30"}
+	require.NoError(t, whole.Kill())
+	dying := w.StartFaultWorker(t, harness.FaultConfig{Faults: []string{"post/after=kill;transfer=coffee-7"}})
+	cut, code := batchCLI(t, w, append(submit, "--timeout", "1s")...)
+	require.Equal(t, exitPending, code)
+	require.Equal(t, "running", cut.State)
+	dying.AwaitKilled(t)
+	require.NotEqual(t, "0.00", w.Balance(t, bob), "some of it was committed")
+	w.StartWorker(t, harness.WorkerConfig{})
+	done, code := batchCLI(t, w, submit...)
+	require.Equal(t, exitDone, code)
+	require.Equal(t, 30, done.Counts.Completed)
+	require.Zero(t, done.Counts.Repeats)
+	require.Equal(t, []string{"70.00", "30.00"}, w.Balances(t, alice, bob))
+
+	accepted, code := batchCLI(t, w, "submit", csvFile(t, workflows.TransferInput{ID: "tea", From: alice, To: bob, Amount: "1", Asset: "USD"}),
+		"--count", "1", "--total", "1", "--wait=false")
+	require.Equal(t, exitDone, code)
+	require.Contains(t, []string{"running", "ended"}, accepted.State)
+	w.AwaitStep(t, "tea", "us post applied")
+}
