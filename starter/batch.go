@@ -189,8 +189,8 @@ func (f *batchFlags) refuse(file *batch.File) (why []string, err error) {
 	if file.Rows == 0 {
 		return append(why, "there is no good row in it"), nil
 	}
-	if file.Rows > workflows.BatchChunksMax*f.chunkRows/2 {
-		why = append(why, fmt.Sprintf("it has %d rows: divide it, so that no file has more than %d", file.Rows, workflows.BatchChunksMax*f.chunkRows/2))
+	if chunks := file.Batch().Chunks; chunks > workflows.BatchChunksMax {
+		why = append(why, fmt.Sprintf("it makes %d chunks of rows, and a batch has %d at most: divide it", chunks, workflows.BatchChunksMax))
 	}
 	if f.countGiven && f.count != file.Rows {
 		why = append(why, fmt.Sprintf("--count says %d, and there are %d good rows%s", f.count, file.Rows, besides(file)))
