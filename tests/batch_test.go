@@ -9,10 +9,13 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/sdk/client"
 
 	"payonce/activities"
+	"payonce/internal/reconcile"
 	"payonce/ledger"
 	"payonce/tests/harness"
 	"payonce/workflows"
@@ -351,4 +354,47 @@ func TestBatchOutlivesItsWorker(t *testing.T) {
 	require.Equal(t, exitDone, code)
 	require.Contains(t, []string{"running", "ended"}, accepted.State)
 	w.AwaitStep(t, "tea", "us post applied")
+}
+
+// What the chunks of a batch told is held against the books: an end that was forged is found, and the others agree.
+func TestBatchForged(t *testing.T) {
+	t.Parallel()
+	w := harness.New(t, harness.Config{})
+	holding := w.StartFaultWorker(t, harness.FaultConfig{Options: patiently, Faults: []string{"post/before=block;for=1h;transfer=forged"}})
+	alice, bob := w.Account(t, "us", "20.00"), w.Account(t, "us", "")
+	forged := workflows.TransferInput{ID: "forged", From: alice, To: bob, Amount: "1", Asset: "USD"}
+	run, err := w.Temporal.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: workflows.BatchChunkWorkflowID("b1", 0), TaskQueue: workflows.TaskQueue},
+		workflows.BatchChunkWorkflow, workflows.BatchChunkInput{Batch: "b1", Transfers: []workflows.TransferInput{forged}})
+	require.NoError(t, err)
+	holding.AwaitStrike(t, "post/before", "forged")
+	var held string
+	for _, event := range w.History(t, run.GetID()) {
+		if scheduled := event.GetActivityTaskScheduledEventAttributes(); scheduled != nil {
+			held = scheduled.GetActivityId()
+		}
+	}
+	answers, err := json.Marshal(activities.PostGroupOutput{Answers: []activities.PostAnswer{{State: ledger.OutcomeApplied, At: time.Now()}}})
+	require.NoError(t, err)
+	complete := w.TemporalCLI(t, "activity", "complete", "--workflow-id", run.GetID(), "--activity-id", held, "--result", string(answers))
+	require.Equal(t, 0, complete.Code)
+	require.NoError(t, run.Get(t.Context(), nil))
+	require.NoError(t, holding.Kill())
+	require.Empty(t, w.Steps(t, "forged"))
+
+	w.StartWorker(t, harness.WorkerConfig{})
+	rows := append(coffees(alice, bob, 5), workflows.TransferInput{ID: "car", From: alice, To: bob, Amount: "100", Asset: "USD"}) //nolint:gocritic // the slice is new
+	_, code := batchCLI(t, w, "submit", csvFile(t, rows...), "--count", "6", "--total", "105")
+	require.Equal(t, exitRejected, code)
+	var view reconcile.View
+	harness.Eventually(t, "the list has both chunks", func() bool {
+		_, view = reconciled(t, w)
+		return view.Temporal.Grouped+view.Temporal.FindingsCount == 7
+	})
+	require.EqualValues(t, 6, view.Temporal.Grouped)
+	require.Len(t, view.Temporal.Findings, 1)
+	require.Equal(t, "the workflow batch/b1/0 said that it ended as completed; the books have nothing of it", view.Temporal.Findings[0].Detail)
+	finish(t, w, view.Temporal.Findings[0].Command)
+	require.Equal(t, []string{"us post applied"}, w.Steps(t, "forged"))
+	code, _ = reconciled(t, w)
+	require.Equal(t, exitDone, code)
 }

@@ -304,6 +304,23 @@ type BatchEnd struct {
 	Rows []int `json:"rows"` // their places in the input, from 0
 }
 
+// InOrder are the ends in the order of the input, up to the last row that has one; zero for a row that has none.
+func (r *BatchChunkResult) InOrder() []GroupEnd {
+	var ends []GroupEnd
+	for _, end := range r.Ends {
+		for _, row := range end.Rows {
+			if row < 0 || row >= GroupMax {
+				continue // no chunk has it
+			}
+			for len(ends) <= row {
+				ends = append(ends, GroupEnd{})
+			}
+			ends[row] = end.GroupEnd
+		}
+	}
+	return ends
+}
+
 // BatchChunkQuery is the name of the query that returns a BatchChunkResult. A row without an end is running.
 const BatchChunkQuery = "ends"
 

@@ -15,9 +15,9 @@ import (
 	"payonce/workflows"
 )
 
-// closedGroups holds the ends that closed groups have told against the books as they are now.
+// closedGroups holds the ends that closed groups, and chunks of batches, have told against the books as they are now.
 func (r *run) closedGroups(ctx context.Context) error {
-	query := fmt.Sprintf("WorkflowType = '%s' and ExecutionStatus = 'Completed'", workflows.TransferGroupWorkflow)
+	query := fmt.Sprintf("WorkflowType in ('%s', '%s') and ExecutionStatus = 'Completed'", workflows.TransferGroupWorkflow, workflows.BatchChunkWorkflow)
 	return r.list(ctx, query, func(page []*workflow.WorkflowExecutionInfo) error {
 		for _, w := range page {
 			if err := r.group(ctx, w.GetExecution().GetWorkflowId(), w.GetExecution().GetRunId()); err != nil {
@@ -29,41 +29,50 @@ func (r *run) closedGroups(ctx context.Context) error {
 }
 
 func (r *run) group(ctx context.Context, id, runID string) error {
-	in, out, err := r.groupStory(ctx, id, runID)
+	in, ends, err := r.groupStory(ctx, id, runID)
 	if _, absent := errors.AsType[*serviceerror.NotFound](err); absent {
 		return nil // deleted since it was listed
 	}
 	if err != nil {
-		return fmt.Errorf("temporal: group %q: %w", id, err)
+		return fmt.Errorf("temporal: workflow %q: %w", id, err)
 	}
-	if len(out.Ends) != len(in.Transfers) {
+	if len(ends) != len(in.Transfers) {
 		r.found(Finding{
 			Check: CheckOutcome, Transfer: id,
-			Detail: fmt.Sprintf("the group was asked for %d transfers, and told %d ends", len(in.Transfers), len(out.Ends)),
+			Detail: fmt.Sprintf("the workflow was asked for %d transfers, and told %d ends", len(in.Transfers), len(ends)),
 		})
 		return nil
 	}
 	for first := 0; first < len(in.Transfers); first += idsMax {
 		last := min(first+idsMax, len(in.Transfers))
-		if err := r.groupEnds(ctx, id, in.Transfers[first:last], out.Ends[first:last]); err != nil {
+		if err := r.groupEnds(ctx, id, in.Transfers[first:last], ends[first:last]); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// groupStory reads what a group was asked for, and what it told.
-func (r *run) groupStory(ctx context.Context, id, runID string) (in workflows.GroupInput, out workflows.GroupResult, err error) {
+// groupStory reads what a group, or a chunk of a batch, was asked for, and what it told.
+func (r *run) groupStory(ctx context.Context, id, runID string) (in workflows.GroupInput, ends []workflows.GroupEnd, err error) {
 	event, err := r.Temporal.GetWorkflowHistory(ctx, id, runID, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT).Next()
 	if err != nil {
-		return in, out, err
+		return in, nil, err
 	}
-	input := event.GetWorkflowExecutionStartedEventAttributes().GetInput()
-	if err := converter.GetDefaultDataConverter().FromPayloads(input, &in); err != nil {
-		return in, out, err
+	started := event.GetWorkflowExecutionStartedEventAttributes()
+	// The input of a chunk has the fields of a group's, and more.
+	if err := converter.GetDefaultDataConverter().FromPayloads(started.GetInput(), &in); err != nil {
+		return in, nil, err
 	}
-	err = r.Temporal.GetWorkflow(ctx, id, runID).GetWithOptions(ctx, &out, client.WorkflowRunGetOptions{DisableFollowingRuns: true})
-	return in, out, err
+	result := r.Temporal.GetWorkflow(ctx, id, runID)
+	options := client.WorkflowRunGetOptions{DisableFollowingRuns: true}
+	if started.GetWorkflowType().GetName() == workflows.BatchChunkWorkflow {
+		var out workflows.BatchChunkResult
+		err = result.GetWithOptions(ctx, &out, options)
+		return in, out.InOrder(), err
+	}
+	var out workflows.GroupResult
+	err = result.GetWithOptions(ctx, &out, options)
+	return in, out.Ends, err
 }
 
 func (r *run) groupEnds(ctx context.Context, id string, transfers []workflows.TransferInput, ends []workflows.GroupEnd) error {

@@ -472,16 +472,11 @@ func (c *Client) BatchReport(ctx context.Context, status *BatchStatus, id string
 		if err != nil {
 			return fmt.Errorf("chunk %d: %w", n, err)
 		}
-		ends := make(map[int]workflows.GroupEnd, len(request.Transfers))
-		for _, end := range result.Ends {
-			for _, i := range end.Rows {
-				ends[i] = end.GroupEnd
-			}
-		}
+		ends := result.InOrder()
 		for i, in := range request.Transfers {
-			end, ended := ends[i]
-			if !ended {
-				end.State = workflows.StateRunning
+			end := workflows.GroupEnd{State: workflows.StateRunning}
+			if i < len(ends) && (ends[i].State != "" || ends[i].Error != "") {
+				end = ends[i]
 			}
 			if err := row(BatchRow{Request: in, End: end}); err != nil {
 				return err
