@@ -337,6 +337,9 @@ func (a *app) batchStatus(ctx context.Context, id string, timeout time.Duration)
 		}
 		view := batchView{Batch: id}
 		view.stand(&status)
+		if view.State == batchStopped {
+			a.note("its workflow was closed without an end; the rows that were sent go on: submit the same file again, and it goes on too")
+		}
 		return a.reportBatch(&view, exitOfCounts(&view))
 	})
 }

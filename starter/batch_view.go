@@ -24,6 +24,7 @@ const (
 	batchChecked = "checked"  // its file is good, and was not to be sent
 	batchNotSent = "not sent" // its file is not good, or not what it was said to be
 	batchRunning = "running"
+	batchStopped = "stopped" // its workflow was closed without an end, by somebody
 	batchEnded   = "ended"
 )
 
@@ -76,6 +77,9 @@ func fileView(name string, file *batch.File) batchView {
 // stand takes over where the batch stands.
 func (v *batchView) stand(status *transfers.BatchStatus) {
 	v.State = batchRunning
+	if status.Closed != 0 {
+		v.State = batchStopped
+	}
 	if status.Result != nil {
 		v.State, v.Totals, v.Alike = batchEnded, status.Result.Totals, status.Result.Alike
 		v.Rows = status.Result.Counts.Rows

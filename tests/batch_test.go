@@ -114,7 +114,7 @@ func TestBatch(t *testing.T) {
 		require.Equal(t, workflows.StateCompleted, w.Transfer(t, in).State)
 	}
 	taken.Amount, takenAbroad.Amount = "2", "2"
-	rows := append(coffees(alice, bob, 30), //nolint:gocritic // the slice is new
+	rows := append(coffees(alice, bob, 30),
 		paid, sent, taken, takenAbroad,
 		workflows.TransferInput{ID: "away", From: alice, To: away, Amount: "1", Asset: "USD"},
 		workflows.TransferInput{ID: "eu", From: abroad, To: away, Amount: "1", Asset: "USD"},
@@ -278,6 +278,9 @@ func TestBatchSurvives(t *testing.T) {
 		return status.Counts.Completed > 0 && status.Counts.Completed == status.Counts.Rows
 	})
 	require.NoError(t, w.Temporal.TerminateWorkflow(t.Context(), workflows.BatchWorkflowID(checked.Batch), "", "a test"))
+	stopped, code := batchCLI(t, w, "status", checked.Batch)
+	require.Equal(t, exitPending, code)
+	require.Equal(t, "stopped", stopped.State)
 	done, code := batchCLI(t, w, submit[3:]...)
 	require.Equal(t, exitDone, code)
 	require.Equal(t, rows, done.Counts.Completed)
@@ -382,7 +385,7 @@ func TestBatchForged(t *testing.T) {
 	require.Empty(t, w.Steps(t, "forged"))
 
 	w.StartWorker(t, harness.WorkerConfig{})
-	rows := append(coffees(alice, bob, 5), workflows.TransferInput{ID: "car", From: alice, To: bob, Amount: "100", Asset: "USD"}) //nolint:gocritic // the slice is new
+	rows := append(coffees(alice, bob, 5), workflows.TransferInput{ID: "car", From: alice, To: bob, Amount: "100", Asset: "USD"})
 	_, code := batchCLI(t, w, "submit", csvFile(t, rows...), "--count", "6", "--total", "105")
 	require.Equal(t, exitRejected, code)
 	var view reconcile.View
