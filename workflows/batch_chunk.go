@@ -32,8 +32,11 @@ func (w *Workflows) BatchChunk(ctx workflow.Context, in BatchChunkInput) (BatchC
 	}
 	ctx, cancel := workflow.NewDisconnectedContext(ctx)
 	defer cancel()
+	options := w.options
+	// Nobody waits for a chunk as for a transfer, and on a busy machine a time-out has all of its rows posted again.
+	options.Fast.TimeoutStartToClose = max(options.Fast.TimeoutStartToClose, options.Forward.TimeoutStartToClose)
 	c := chunk{
-		group:  group{options: w.options, transfers: in.Transfers, ends: make([]GroupEnd, len(in.Transfers))},
+		group:  group{options: options, transfers: in.Transfers, ends: make([]GroupEnd, len(in.Transfers))},
 		number: in.Chunk, batch: in.Batch, begun: workflow.GetInfo(ctx).WorkflowStartTime,
 	}
 	err := workflow.SetQueryHandlerWithOptions(ctx, BatchChunkQuery, func() (BatchChunkResult, error) { return c.result(), nil },
