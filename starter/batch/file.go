@@ -60,22 +60,28 @@ type File struct {
 	AlikeRows int      // how many there are
 
 	spool      *os.File
-	entries    []entry
+	kept       []place
 	chunkRows  int
 	chunkBytes int
 	chunks     []span
 	amounts    map[ledger.Asset]ledger.Amount
 }
 
-// entry is what is kept of a row in memory. The rest is in the spool.
-type entry struct {
-	row    [sha256.Size]byte // of the whole content
-	id     [16]byte          // of the ID
-	look   uint64            // of all but the ID
+// place is where a row is in the spool.
+type place struct {
 	offset int64
 	size   uint32
-	line   uint32
 	route  uint32 // index of routes
+}
+
+// entry is what is known of a row in memory until all have been read.
+type entry struct {
+	place
+
+	row  [sha256.Size]byte // of the whole content
+	id   [16]byte          // of the ID
+	look uint64            // of all but the ID
+	line uint32
 }
 
 // span is a chunk: entries from and up to.
@@ -86,6 +92,7 @@ type reading struct {
 	*File
 
 	options Options
+	entries []entry
 	out     *bufio.Writer
 	offset  int64
 	hasher  hasher
@@ -193,9 +200,10 @@ func (r *reading) add(got *row) error {
 	id := r.hasher.sum(in.ID)
 	look := r.hasher.sum(in.From, in.To, in.Amount, in.Asset, in.Memo)
 	e := entry{
-		row:    r.hasher.sum(in.ID, in.From, in.To, in.Amount, in.Asset, in.Memo),
-		look:   binary.BigEndian.Uint64(look[:8]),
-		offset: r.offset, size: uint32(len(text)), line: uint32(got.line), route: r.routeOf(&parsed), //nolint:gosec // bounded by rowBytesMax, and by what a file can have
+		row:   r.hasher.sum(in.ID, in.From, in.To, in.Amount, in.Asset, in.Memo),
+		look:  binary.BigEndian.Uint64(look[:8]),
+		place: place{offset: r.offset, size: uint32(len(text)), route: r.routeOf(&parsed)}, //nolint:gosec // bounded by rowBytesMax
+		line:  uint32(got.line),                                                            //nolint:gosec // bounded by what a file can have
 	}
 	copy(e.id[:], id[:])
 	r.amounts[parsed.Asset] = sum

@@ -33,6 +33,12 @@ func (r *reading) settle() error {
 	})
 	r.Rows = len(r.entries)
 	r.identify()
+	// From now on only the places are needed, which are a fifth of it.
+	r.kept = make([]place, len(r.entries))
+	for i := range r.entries {
+		r.kept[i] = r.entries[i].place
+	}
+	r.entries = nil
 	r.Divide(r.chunkRows, ChunkBytes)
 	for asset, sum := range r.amounts {
 		r.Totals = append(r.Totals, workflows.AssetAmount{Asset: asset.String(), Amount: sum.Format(asset)})
@@ -87,7 +93,7 @@ func (r *reading) drop(e *entry) error {
 	if err := r.out.Flush(); err != nil {
 		return err
 	}
-	in, err := r.read(e)
+	in, err := r.read(&e.place)
 	if err != nil {
 		return err
 	}
@@ -141,10 +147,10 @@ func (f *File) Divide(rows, bytes int) {
 	f.chunkRows, f.chunkBytes = rows, bytes
 	f.chunks = nil
 	size := 0
-	for i := range f.entries {
-		e := &f.entries[i]
+	for i := range f.kept {
+		e := &f.kept[i]
 		last := len(f.chunks) - 1
-		if last < 0 || i-f.chunks[last].from == rows || size+int(e.size) > bytes || e.route != f.entries[i-1].route {
+		if last < 0 || i-f.chunks[last].from == rows || size+int(e.size) > bytes || e.route != f.kept[i-1].route {
 			f.chunks = append(f.chunks, span{from: i, to: i})
 			last++
 			size = 0
@@ -164,7 +170,7 @@ func (f *File) Batch() workflows.BatchInput {
 
 // Chunk reads the rows of a chunk. It may be called by several goroutines at once.
 func (f *File) Chunk(n int) ([]workflows.TransferInput, error) {
-	chunk := f.entries[f.chunks[n].from:f.chunks[n].to]
+	chunk := f.kept[f.chunks[n].from:f.chunks[n].to]
 	transfers := make([]workflows.TransferInput, len(chunk))
 	for i := range chunk {
 		var err error
@@ -181,7 +187,7 @@ func (f *File) ChunkSize(n int) int { return f.chunks[n].to - f.chunks[n].from }
 // Total is the sum of an asset.
 func (f *File) Total(asset ledger.Asset) ledger.Amount { return f.amounts[asset] }
 
-func (f *File) read(e *entry) (in workflows.TransferInput, err error) {
+func (f *File) read(e *place) (in workflows.TransferInput, err error) {
 	text := make([]byte, e.size)
 	if _, err := f.spool.ReadAt(text, e.offset); err != nil {
 		return in, fmt.Errorf("read the rows kept in %s: %w", f.spool.Name(), err)
