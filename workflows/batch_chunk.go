@@ -32,11 +32,8 @@ func (w *Workflows) BatchChunk(ctx workflow.Context, in BatchChunkInput) (BatchC
 	}
 	ctx, cancel := workflow.NewDisconnectedContext(ctx)
 	defer cancel()
-	options := w.options
-	// Nobody waits for a chunk as for a transfer, and on a busy machine a time-out has all of its rows posted again.
-	options.Fast.TimeoutStartToClose = max(options.Fast.TimeoutStartToClose, options.Forward.TimeoutStartToClose)
 	c := chunk{
-		group:  group{options: options, transfers: in.Transfers, ends: make([]GroupEnd, len(in.Transfers))},
+		group:  newGroup(w.options, in.Transfers),
 		number: in.Chunk, batch: in.Batch, begun: workflow.GetInfo(ctx).WorkflowStartTime,
 	}
 	err := workflow.SetQueryHandlerWithOptions(ctx, BatchChunkQuery, func() (BatchChunkResult, error) { return c.result(), nil },

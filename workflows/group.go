@@ -16,7 +16,7 @@ func (w *Workflows) TransferGroup(ctx workflow.Context, in GroupInput) (GroupRes
 	if n := len(in.Transfers); n == 0 || n > GroupMax {
 		return GroupResult{}, invalidInput(&ledger.InvalidError{Field: "transfers", Reason: fmt.Sprintf("there are %d; a group has 1 to %d", n, GroupMax)})
 	}
-	g := group{options: w.options, transfers: in.Transfers, ends: make([]GroupEnd, len(in.Transfers))}
+	g := newGroup(w.options, in.Transfers)
 	g.read()
 	g.post(ctx)
 	if err := g.handOn(ctx); err != nil {
@@ -33,6 +33,12 @@ type group struct {
 	ends      []GroupEnd // zero: not yet
 	ledger    string     // of those that are posted here
 	together  []int      // their indexes
+}
+
+// newGroup gives the fast path the time of the durable one: on a busy machine a time-out has all posts made again.
+func newGroup(options Options, transfers []TransferInput) group {
+	options.Fast.TimeoutStartToClose = max(options.Fast.TimeoutStartToClose, options.Forward.TimeoutStartToClose)
+	return group{options: options, transfers: transfers, ends: make([]GroupEnd, len(transfers))}
 }
 
 // read sorts the transfers out: malformed ones end, and those within the ledger of the first are posted together.
