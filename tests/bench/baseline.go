@@ -17,7 +17,7 @@ type baseline struct {
 	pool *pgxpool.Pool
 }
 
-// baselineConns is what went fastest at 256 callers on two cores, of 8, 16, 32 and 64.
+// baselineConns is some for each core, so that while one waits for the disk others work.
 const baselineConns = 16
 
 const baselineTablesSQL = `
