@@ -66,9 +66,9 @@ func (b *books) Resolve(ctx context.Context, s ledger.Seal) (ledger.Outcome, err
 	return b.plant.resolve(ctx, b, s)
 }
 
-// gap is how long a planted fault leaves between two database transactions that should be one. Work between two commits
-// takes a while in earnest too.
-const gap = 60 * time.Millisecond
+// gap is how long a planted fault leaves between two database transactions that should be one: long enough that a worker which
+// is killed at any moment of a round is likely to be within it, also on a fast machine.
+const gap = 300 * time.Millisecond
 
 func pause(ctx context.Context) error {
 	timer := time.NewTimer(gap)
