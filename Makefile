@@ -78,6 +78,11 @@ SEED   ?= 0
 chaos: build prepare ## random faults for ROUNDS rounds, then an audit; SEED=7 repeats a run
 	$(GO) run ./tests/chaos --rounds $(ROUNDS) --seed $(SEED) $(ARGS)
 
+.PHONY: health
+health: export PAYONCE_BIN := $(CURDIR)/bin
+health: build prepare ## what 2 % of poison costs the other transfers; the machine must do nothing else
+	PAYONCE_QUIET_MACHINE=1 $(GO) test -count=1 -v -run TestPoisonAmongMany ./tests/health
+
 # One parser after the other. What is found is written to testdata/fuzz, where every test run meets it again.
 FUZZTIME ?= 30s
 .PHONY: fuzz
