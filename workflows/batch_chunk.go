@@ -193,7 +193,7 @@ func (c *chunk) lookUp(ctx workflow.Context, i int) (end GroupEnd, ok bool) {
 			if operation.Ledger != name {
 				continue
 			}
-			if !in.SameRequest(requestOf(in.ID, operation)) {
+			if !in.SameRequest(RequestOf(in.ID, operation)) {
 				return GroupEnd{Error: ErrorKeyConflict, Detail: fmt.Sprintf("the key %q was used for another request", operation.Key)}, true
 			}
 			found.note(operation)
@@ -244,21 +244,6 @@ func (r *recalled) end() (end GroupEnd, ok bool) {
 
 func endAs(state State, why *activities.OperationView) GroupEnd {
 	return GroupEnd{State: state, Code: why.Code, Detail: why.Detail, At: why.At}
-}
-
-// requestOf is the transfer that a recorded operation is a step of.
-func requestOf(id string, operation *activities.OperationView) TransferInput {
-	in := TransferInput{ID: id, From: operation.From, To: operation.To, Amount: operation.Amount, Asset: operation.Asset}
-	switch operation.Kind {
-	case ledger.KindPost:
-	case ledger.KindWithdraw:
-		in.To = operation.Other
-	case ledger.KindDeposit:
-		in.From = operation.Other
-	case ledger.KindRefund:
-		in.From, in.To = operation.To, operation.Other
-	}
-	return in
 }
 
 // tell tells the batch what has become of the rows. A batch that is not there is none to be told: whoever sends the same

@@ -90,6 +90,23 @@ func (in TransferInput) SameRequest(other TransferInput) bool {
 		a.From == b.From && a.To == b.To && a.Asset == b.Asset && a.Amount.Cmp(b.Amount) == 0
 }
 
+// RequestOf is the transfer that a recorded operation is a step of, without its metadata, which views of operations leave out.
+func RequestOf(id string, operation *activities.OperationView) TransferInput {
+	in := TransferInput{
+		ID: id, From: operation.From, To: operation.To, Amount: operation.Amount, Asset: operation.Asset, Memo: operation.Memo,
+	}
+	switch operation.Kind {
+	case ledger.KindPost:
+	case ledger.KindWithdraw:
+		in.To = operation.Other
+	case ledger.KindDeposit:
+		in.From = operation.Other
+	case ledger.KindRefund:
+		in.From, in.To = operation.To, operation.Other
+	}
+	return in
+}
+
 // ParsedTransfer is a TransferInput that is known to be well formed.
 type ParsedTransfer struct {
 	From, To ledger.AccountRef

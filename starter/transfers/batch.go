@@ -334,9 +334,10 @@ func (s *submission) await(ctx context.Context) (BatchStatus, error) {
 	waitCtx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	closed := make(chan error, 1)
-	go func() {
+	wait := func() {
 		closed <- s.client.temporal.GetWorkflow(waitCtx, workflows.BatchWorkflowID(s.batch.ID), "").Get(waitCtx, nil)
-	}()
+	}
+	go wait()
 	ticks := time.NewTicker(intervalLookMax)
 	defer ticks.Stop()
 	for {
@@ -346,9 +347,7 @@ func (s *submission) await(ctx context.Context) (BatchStatus, error) {
 				if err := pause(ctx, intervalRetry); err != nil {
 					return BatchStatus{}, err
 				}
-				go func() {
-					closed <- s.client.temporal.GetWorkflow(waitCtx, workflows.BatchWorkflowID(s.batch.ID), "").Get(waitCtx, nil)
-				}()
+				go wait()
 				continue
 			}
 			if ctx.Err() != nil {

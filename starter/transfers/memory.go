@@ -52,7 +52,7 @@ func recall(id string, operations []activities.OperationView) Status {
 		outcome.Repeat = false
 		status.Steps = append(status.Steps, workflows.StepReport{Step: step, StepOutcome: outcome})
 		if status.Request.From == "" {
-			status.Request = requestFrom(id, operation)
+			status.Request = workflows.RequestOf(id, operation)
 		}
 	}
 	status.Notes = []string{"read from the ledgers, which remember it"}
@@ -128,21 +128,6 @@ func givenUpAs(operation *activities.OperationView, otherwise workflows.State) w
 	default:
 		return otherwise
 	}
-}
-
-// requestFrom is the transfer that an operation is a step of.
-func requestFrom(id string, operation *activities.OperationView) workflows.TransferInput {
-	in := workflows.TransferInput{ID: id, From: operation.From, To: operation.To, Amount: operation.Amount, Asset: operation.Asset, Memo: operation.Memo}
-	switch operation.Kind {
-	case ledger.KindPost:
-	case ledger.KindWithdraw:
-		in.To = operation.Other
-	case ledger.KindDeposit:
-		in.From = operation.Other
-	case ledger.KindRefund:
-		in.From, in.To = operation.To, operation.Other
-	}
-	return in
 }
 
 // conflict is the error of a request that the ledger has refused because its ID is another's. It asks the ledgers whose.

@@ -2,10 +2,7 @@ package health
 
 import (
 	"fmt"
-	"io"
-	"net/http"
 	"os"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -228,21 +225,10 @@ func median(values []float64) float64 {
 	return (sorted[(len(sorted)-1)/2] + sorted[len(sorted)/2]) / 2
 }
 
-var listening = regexp.MustCompile(`answering /metrics.* address=(\S+)`)
-
 // metric reads a value of a worker's metrics.
 func metric(t *testing.T, worker *harness.FaultWorker, name string) float64 {
 	t.Helper()
-	address := listening.FindStringSubmatch(worker.Log.String())
-	require.NotNil(t, address, "the worker does not say where it listens")
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address[1]+"/metrics", http.NoBody)
-	require.NoError(t, err)
-	response, err := http.DefaultClient.Do(request)
-	require.NoError(t, err)
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	require.NoError(t, err)
-	for line := range strings.Lines(string(body)) {
+	for line := range strings.Lines(worker.Metrics(t)) {
 		if text, found := strings.CutPrefix(line, name+" "); found {
 			value, err := strconv.ParseFloat(strings.TrimSpace(text), 64) //nolint:forbidigo // not money
 			require.NoError(t, err)

@@ -3,10 +3,7 @@ package outage
 import (
 	"context"
 	"fmt"
-	"io"
-	"net/http"
 	"net/url"
-	"regexp"
 	"strconv"
 	"strings"
 	"sync"
@@ -262,22 +259,11 @@ func nothingIsSetAside(t *testing.T, w *harness.World, transfers int, near, far 
 
 func ledgerMetric(name, ledger string) string { return fmt.Sprintf("%s{ledger=%q}", name, ledger) }
 
-var listening = regexp.MustCompile(`answering /metrics.* address=(\S+)`)
-
 // metric reads a value of a worker's metrics: the sum of all that begin with the name.
 func metric(t *testing.T, worker *harness.FaultWorker, name string) float64 {
 	t.Helper()
-	address := listening.FindStringSubmatch(worker.Log.String())
-	require.NotNil(t, address, "the worker does not say where it listens")
-	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "http://"+address[1]+"/metrics", http.NoBody)
-	require.NoError(t, err)
-	response, err := http.DefaultClient.Do(request)
-	require.NoError(t, err)
-	defer response.Body.Close()
-	body, err := io.ReadAll(response.Body)
-	require.NoError(t, err)
 	sum := 0.0
-	for line := range strings.Lines(string(body)) {
+	for line := range strings.Lines(worker.Metrics(t)) {
 		if strings.HasPrefix(line, name) {
 			value, err := strconv.ParseFloat(strings.TrimSpace(line[strings.LastIndexByte(line, ' ')+1:]), 64) //nolint:forbidigo // not money
 			require.NoError(t, err)
