@@ -153,7 +153,7 @@ func (r *round) submitOnce(ctx context.Context, k *clerk, patience time.Duration
 	if err != nil {
 		return nil, err
 	}
-	missing := errors.New("Temporal does not know a chunk")
+	missing := errors.New("a chunk is unknown")
 	err = k.transfers.BatchReport(ctx, &status, file.ID, func(row transfers.BatchRow) error {
 		ends = append(ends, row)
 		return nil
