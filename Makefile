@@ -35,8 +35,8 @@ help: ## list the targets
 	  /^[a-z][a-z-]*:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: build
-build: ## bin/worker, bin/starter, and bin/faultworker, the worker that fails on purpose (demo and tests)
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./worker ./starter ./internal/faultworker
+build: ## bin/worker, bin/starter; and bin/faultworker, which fails on purpose (demo, tests), and bin/bench
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./worker ./starter ./internal/faultworker ./tests/bench
 
 .PHONY: demo
 demo: build ## run the worked failure on this machine, with real faults; ARGS="--output json"
@@ -88,12 +88,12 @@ FUZZTIME ?= 30s
 .PHONY: fuzz
 fuzz: ## feed each parser at random for a while; FUZZTIME=5m
 	grep -rn --include='*_test.go' '^func Fuzz' . | sort | sed -E 's/^(.*)\/[^/]*:.*func (Fuzz[A-Za-z0-9]*).*/\1 \2/' | \
-	  while read -r dir name; do $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$dir" </dev/null; done
+	  while read -r dir name; do $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 5s "$$dir" </dev/null; done
 
 # Alone on the machine: whatever else runs is in the figures. ARGS="--only ledger --quick" measures less.
 .PHONY: bench
 bench: build prepare ## measure throughput and latency; writes bench/results.json and bench/report.html
-	$(GO) run ./tests/bench $(ARGS)
+	bin/bench $(ARGS)
 
 .PHONY: model
 model: ## every interleaving of the transfer protocol, with spin; ATTEMPTS=3 RUNS=3 goes deeper

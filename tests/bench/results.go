@@ -9,9 +9,9 @@ import (
 // several runs, taken in turn with what it is compared with.
 type results struct {
 	Machine  machine         `json:"machine"`
-	Ledger   ledgerResults   `json:"ledger"`
-	Temporal temporalResults `json:"temporal"`
-	Batch    batchResults    `json:"batch"`
+	Ledger   ledgerResults   `json:"ledger,omitzero"`
+	Temporal temporalResults `json:"temporal,omitzero"`
+	Batch    batchResults    `json:"batch,omitzero"`
 }
 
 type machine struct {
