@@ -128,7 +128,7 @@ func endOf(answer activities.PostAnswer) GroupEnd {
 	case ledger.OutcomeRefused:
 		end.State = StateRejected
 	case ledger.OutcomeSealed:
-		end.State = givenUpAs(activities.StepOutcome{Code: answer.Code})
+		end.State = givenUpAs(answer.Code)
 	default:
 		end = GroupEnd{}
 	}
