@@ -33,8 +33,7 @@ func (w *Workflows) BatchChunk(ctx workflow.Context, in BatchChunkInput) (BatchC
 	ctx, cancel := workflow.NewDisconnectedContext(ctx)
 	defer cancel()
 	c := chunk{
-		group:  newGroup(w.options, in.Transfers),
-		number: in.Chunk, batch: in.Batch, begun: workflow.GetInfo(ctx).WorkflowStartTime,
+		group: newGroup(ctx, w.options, in.Transfers), number: in.Chunk, batch: in.Batch,
 	}
 	err := workflow.SetQueryHandlerWithOptions(ctx, BatchChunkQuery, func() (BatchChunkResult, error) { return c.result(), nil },
 		workflow.QueryHandlerOptions{Description: "The ends of the chunk's rows."})
@@ -57,7 +56,6 @@ type chunk struct {
 
 	batch  string
 	number int
-	begun  time.Time
 }
 
 // postAll posts what can be posted together, and again what has got no outcome: a moment's trouble of a ledger should not
@@ -78,16 +76,6 @@ func (c *chunk) postAll(ctx workflow.Context) {
 		c.postDurably(ctx)
 	}
 }
-
-// markRepeats leaves the mark of a repeat to those rows that were. That a ledger had recorded a post before may be by an attempt of this chunk
-// whose answer was lost: only what it had when the chunk began was paid before.
-func (c *chunk) markRepeats() {
-	for i := range c.ends {
-		c.ends[i].Repeat = c.isRepeat(&c.ends[i])
-	}
-}
-
-func (c *chunk) isRepeat(end *GroupEnd) bool { return end.Repeat && end.At.Before(c.begun) }
 
 // settled says whether an end is one.
 func (e *GroupEnd) settled() bool { return e.State.Ended() || e.Error != "" }
