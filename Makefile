@@ -54,15 +54,19 @@ RACE ?= $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env 
 # -count=1: most tests talk to a real PostgreSQL and a real Temporal server, which Go's test cache can't see.
 GO_TEST = $(GO) test $(RACE) -shuffle=on -count=1 -timeout=20m $(ARGS)
 
+# The longest first, and one more at once than there are cores: most tests wait for others most of the time.
+LONG := /(tests|tests/faults|ledger/postgres|internal/devstack|starter)$$
+ATONCE := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 # These run after the other tests, one at a time: they load the machine, and say how long things may take.
 ALONE := /tests/(chaos|health|outage)$$
 .PHONY: test
 test: export PAYONCE_BIN := $(CURDIR)/bin
 test: build prepare ## every test, on real servers that it sets up; PKG=./ledger/... ARGS="-run TestPost"
 	packages=$$($(GO) list $(PKG)); \
-	  others=$$(grep -Ev '$(ALONE)' <<<"$$packages" || true); \
 	  alone=$$(grep -E '$(ALONE)' <<<"$$packages" || true); \
-	  [[ -z $$others ]] || $(GO_TEST) $$others; \
+	  others=$$(grep -Ev '$(ALONE)' <<<"$$packages" || true); \
+	  long=$$(grep -E '$(LONG)' <<<"$$others" || true); \
+	  [[ -z $$others ]] || $(GO_TEST) -p=$(ATONCE) $$long $$(grep -Ev '$(LONG)' <<<"$$others" || true); \
 	  [[ -z $$alone ]] || $(GO_TEST) -p=1 $$alone
 
 # Temporal's server may have to be built once, which takes minutes: outside any test, so that no test's time-out
