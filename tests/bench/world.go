@@ -34,6 +34,10 @@ const (
 	timeoutStop  = 30 * time.Second
 )
 
+// postgresSettings are what an operator of a busy ledger sets. Commits stay durable. PostgreSQL's defaults are for a small machine:
+// a checkpoint every gigabyte has each page written to the log once more, whole.
+var postgresSettings = map[string]string{"shared_buffers": "2GB", "max_wal_size": "16GB", "checkpoint_timeout": "30min"}
+
 // world is the servers, on this machine and with durable commits, and one ledger.
 type world struct {
 	stack *devstack.Stack
@@ -46,6 +50,7 @@ func newWorld(ctx context.Context, bin string, stderr io.Writer) (*world, error)
 	defer cancel()
 	stack, err := devstack.Start(ctx, devstack.Config{
 		Ledgers: []string{ledgerName}, Log: stderr, SearchAttributes: transfers.SearchAttributes(),
+		PostgresSettings: postgresSettings,
 	})
 	if err != nil {
 		return nil, err
