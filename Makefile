@@ -35,8 +35,8 @@ help: ## list the targets
 	  /^[a-z][a-z-]*:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: build
-build: ## bin/worker, bin/starter, and what fails on purpose (demo and tests): bin/faultworker, bin/railsim
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./worker ./starter ./internal/faultworker ./internal/railsim
+build: ## bin/worker, bin/starter, bin/bench; and what fails on purpose (demo, tests): bin/faultworker, bin/railsim
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./worker ./starter ./internal/faultworker ./internal/railsim ./tests/bench
 
 .PHONY: demo
 demo: build ## run the worked failure on this machine, with real faults; ARGS="--output json"
@@ -54,15 +54,19 @@ RACE ?= $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env 
 # -count=1: most tests talk to a real PostgreSQL and a real Temporal server, which Go's test cache can't see.
 GO_TEST = $(GO) test $(RACE) -shuffle=on -count=1 -timeout=20m $(ARGS)
 
+# The longest first, and one more at once than there are cores: most tests wait for others most of the time.
+LONG := /(tests|tests/faults|ledger/postgres|internal/devstack|starter)$$
+ATONCE := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 # These run after the other tests, one at a time: they load the machine, and say how long things may take.
 ALONE := /tests/(chaos|health|outage)$$
 .PHONY: test
 test: export PAYONCE_BIN := $(CURDIR)/bin
 test: build prepare ## every test, on real servers that it sets up; PKG=./ledger/... ARGS="-run TestPost"
 	packages=$$($(GO) list $(PKG)); \
-	  others=$$(grep -Ev '$(ALONE)' <<<"$$packages" || true); \
 	  alone=$$(grep -E '$(ALONE)' <<<"$$packages" || true); \
-	  [[ -z $$others ]] || $(GO_TEST) $$others; \
+	  others=$$(grep -Ev '$(ALONE)' <<<"$$packages" || true); \
+	  long=$$(grep -E '$(LONG)' <<<"$$others" || true); \
+	  [[ -z $$others ]] || $(GO_TEST) -p=$(ATONCE) $$long $$(grep -Ev '$(LONG)' <<<"$$others" || true); \
 	  [[ -z $$alone ]] || $(GO_TEST) -p=1 $$alone
 
 # Temporal's server may have to be built once, which takes minutes: outside any test, so that no test's time-out
@@ -88,12 +92,12 @@ FUZZTIME ?= 30s
 .PHONY: fuzz
 fuzz: ## feed each parser at random for a while; FUZZTIME=5m
 	grep -rn --include='*_test.go' '^func Fuzz' . | sort | sed -E 's/^(.*)\/[^/]*:.*func (Fuzz[A-Za-z0-9]*).*/\1 \2/' | \
-	  while read -r dir name; do $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) "$$dir" </dev/null; done
+	  while read -r dir name; do $(GO) test -run '^$$' -fuzz "^$$name\$$" -fuzztime $(FUZZTIME) -fuzzminimizetime 5s "$$dir" </dev/null; done
 
 # Alone on the machine: whatever else runs is in the figures. ARGS="--only ledger --quick" measures less.
 .PHONY: bench
 bench: build prepare ## measure throughput and latency; writes bench/results.json and bench/report.html
-	$(GO) run ./tests/bench $(ARGS)
+	bin/bench $(ARGS)
 
 .PHONY: model
 model: ## every interleaving of the transfer protocol, with spin; ATTEMPTS=3 RUNS=3 goes deeper

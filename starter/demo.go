@@ -51,7 +51,7 @@ func (a *app) demo(ctx context.Context, names []string) (err error) {
 	if err != nil {
 		return err
 	}
-	faultWorker, err := findFaultWorker()
+	faultWorker, err := findBeside("faultworker")
 	if err != nil {
 		return err
 	}
@@ -113,16 +113,15 @@ func (a *app) demoTimeline() (io.Writer, bool) {
 	return w, ok && term.IsTerminal(int(file.Fd())) && os.Getenv("NO_COLOR") == "" && os.Getenv("TERM") != "dumb"
 }
 
-// findFaultWorker finds the worker that breaks on purpose: beside this program, where make build puts it, and nowhere
-// else.
-func findFaultWorker() (string, error) {
+// findBeside finds a program beside this one, where make build puts it, and nowhere else.
+func findBeside(name string) (string, error) {
 	self, err := os.Executable()
 	if err != nil {
 		return "", err
 	}
-	program, err := exec.LookPath(filepath.Join(filepath.Dir(self), "faultworker"))
+	program, err := exec.LookPath(filepath.Join(filepath.Dir(self), name))
 	if err != nil {
-		return "", fmt.Errorf("there is no program %q beside this one: build it with make build", "faultworker")
+		return "", fmt.Errorf("there is no program %q beside this one: build it with make build", name)
 	}
 	return program, nil
 }

@@ -47,7 +47,6 @@ func TestExitOf(t *testing.T) {
 		{application("a type of the future"), exitInternal},
 		{application(activities.ErrorLedger), exitInternal},
 		{serviceerror.NewPermissionDenied("no", ""), exitInternal},
-		{&transfers.SearchAttributesError{}, exitInternal},
 		{&transfers.ClosedError{How: transfers.ClosedFailed}, exitInternal},
 
 		{usagef("wrong"), exitUsage},

@@ -59,6 +59,7 @@ needs no database password. Running the same command again is always safe.`,
 		a.deadLetterCommand(),
 		a.devCommand(),
 		a.demoCommand(),
+		a.benchCommand(),
 		exitCodesTopic(),
 	)
 	root.InitDefaultHelpCmd()

@@ -59,6 +59,7 @@ func TestWrongUsage(t *testing.T) {
 		{"status of two", []string{"status", "t1", "t2"}, "accepts 1 arg(s)"},
 		{"status of no ID", []string{"status", ""}, "id: it is required"},
 
+		{"a part that the bench has not", []string{"bench", "moon"}, `invalid argument "moon"`},
 		{"account without a command", []string{"account"}, "starter account needs a command"},
 		{"account opened without an asset", []string{"account", "open", "us/alice"}, "asset: an asset is required"},
 		{"transit account opened", []string{"account", "open", "us/transit:eu", "--asset", "USD"}, "opened by the ledger itself"},

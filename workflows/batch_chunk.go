@@ -33,8 +33,7 @@ func (w *Workflows) BatchChunk(ctx workflow.Context, in BatchChunkInput) (BatchC
 	ctx, cancel := workflow.NewDisconnectedContext(ctx)
 	defer cancel()
 	c := chunk{
-		group:  newGroup(w.options, in.Transfers),
-		number: in.Chunk, batch: in.Batch, begun: workflow.GetInfo(ctx).WorkflowStartTime,
+		group: newGroup(ctx, w.options, in.Transfers), number: in.Chunk, batch: in.Batch,
 	}
 	err := workflow.SetQueryHandlerWithOptions(ctx, BatchChunkQuery, func() (BatchChunkResult, error) { return c.result(), nil },
 		workflow.QueryHandlerOptions{Description: "The ends of the chunk's rows."})
@@ -57,7 +56,6 @@ type chunk struct {
 
 	batch  string
 	number int
-	begun  time.Time
 }
 
 // postAll posts what can be posted together, and again what has got no outcome: a moment's trouble of a ledger should not
@@ -78,16 +76,6 @@ func (c *chunk) postAll(ctx workflow.Context) {
 		c.postDurably(ctx)
 	}
 }
-
-// markRepeats leaves the mark of a repeat to those rows that were. That a ledger had recorded a post before may be by an attempt of this chunk
-// whose answer was lost: only what it had when the chunk began was paid before.
-func (c *chunk) markRepeats() {
-	for i := range c.ends {
-		c.ends[i].Repeat = c.isRepeat(&c.ends[i])
-	}
-}
-
-func (c *chunk) isRepeat(end *GroupEnd) bool { return end.Repeat && end.At.Before(c.begun) }
 
 // settled says whether an end is one.
 func (e *GroupEnd) settled() bool { return e.State.Ended() || e.Error != "" }
@@ -177,7 +165,7 @@ func (c *chunk) lookUp(ctx workflow.Context, i int) (end GroupEnd, ok bool) {
 	for _, step := range []Step{StepPost, StepWithdraw, StepDeposit, StepRefund} {
 		ask.Keys = append(ask.Keys, StepKey(TransferWorkflowID(in.ID), step))
 	}
-	var found recalled
+	found := make(map[Step]*activities.OperationView)
 	for _, name := range ledgers {
 		var list activities.OperationList
 		options := c.options.Ask.durable(name, "look up "+in.ID)
@@ -196,54 +184,33 @@ func (c *chunk) lookUp(ctx workflow.Context, i int) (end GroupEnd, ok bool) {
 			if !in.SameRequest(RequestOf(in.ID, operation)) {
 				return GroupEnd{Error: ErrorKeyConflict, Detail: fmt.Sprintf("the key %q was used for another request", operation.Key)}, true
 			}
-			found.note(operation)
+			found[Step(operation.Kind)] = operation // a step has the name of its operation's kind
 		}
 	}
-	end, ok = found.end()
-	end.Repeat = true
-	return end, ok
+	return endOfRecorded(found)
 }
 
-// recalled are the recorded steps of a transfer.
-type recalled struct{ first, deposit, refund *activities.OperationView }
-
-func (r *recalled) note(operation *activities.OperationView) {
-	switch operation.Kind {
-	case ledger.KindPost, ledger.KindWithdraw:
-		r.first = operation
-	case ledger.KindDeposit:
-		r.deposit = operation
-	case ledger.KindRefund:
-		r.refund = operation
-	}
-}
-
-// end is the protocol's table, read backwards; ok is false while the transfer has not ended.
-func (r *recalled) end() (end GroupEnd, ok bool) {
-	switch {
-	case r.first == nil:
-		return end, false
-	case r.first.State == ledger.OutcomeRefused:
-		return endAs(StateRejected, r.first), true
-	case r.first.State == ledger.OutcomeSealed:
-		return endAs(givenUpAs(r.first.StepOutcome), r.first), true
-	case r.first.Kind == ledger.KindPost:
-		return endAs(StateCompleted, r.first), true
-	case r.refund != nil && r.refund.Code == ledger.CodeDiscarded:
-		return endAs(StateDiscarded, r.refund), true
-	case r.refund != nil && r.deposit != nil && r.deposit.State != ledger.OutcomeApplied:
-		return endAs(takenBackAs(r.deposit.StepOutcome), r.deposit), true
-	case r.refund != nil:
-		return endAs(StateCompensated, r.refund), true
-	case r.deposit != nil && r.deposit.State == ledger.OutcomeApplied:
-		return endAs(StateCompleted, r.deposit), true
-	default:
+// endOfRecorded is the end of a transfer that somebody else has carried out, by its recorded steps.
+func endOfRecorded(found map[Step]*activities.OperationView) (end GroupEnd, ok bool) {
+	state, why := Recall(func(step Step) (ledger.OutcomeState, ledger.Code) {
+		if operation := found[step]; operation != nil {
+			return operation.State, operation.Code
+		}
+		return "", ""
+	})
+	if state == "" {
 		return end, false
 	}
-}
-
-func endAs(state State, why *activities.OperationView) GroupEnd {
-	return GroupEnd{State: state, Code: why.Code, Detail: why.Detail, At: why.At}
+	end = GroupEnd{State: state, Repeat: true}
+	if operation := found[why]; operation != nil {
+		end.Code, end.Detail = operation.Code, operation.Detail
+	}
+	for _, step := range []Step{StepPost, StepWithdraw, StepDeposit, StepRefund} {
+		if operation := found[step]; operation != nil {
+			end.At = operation.At // of the last
+		}
+	}
+	return end, true
 }
 
 // tell tells the batch what has become of the rows. A batch that is not there is none to be told: whoever sends the same

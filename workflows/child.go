@@ -14,9 +14,6 @@ func startTransfer(ctx workflow.Context, in TransferInput, parsed ParsedTransfer
 		ParentClosePolicy:     enums.PARENT_CLOSE_POLICY_ABANDON,
 		WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE_FAILED_ONLY,
 		StaticSummary:         parsed.String(),
-		TypedSearchAttributes: temporal.NewSearchAttributes(
-			SearchAttributeState.ValueSet(string(StateRunning)), SearchAttributeTransferID.ValueSet(in.ID),
-		),
 	}), TransferWorkflow, in)
 }
 

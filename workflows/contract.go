@@ -442,12 +442,18 @@ const (
 	ErrorKeyConflict = activities.ErrorKeyConflict
 )
 
-// The search attributes of a transfer, both keywords. A namespace must know them before a worker starts: `starter dev`
+// The search attributes of a transfer, both keywords. It writes them with its end, and before that when it takes longer than a
+// moment: nobody who starts one sets them. A namespace must know them before a worker starts: `starter dev`
 // registers them; in production register them once with `temporal operator search-attribute create`.
 var (
 	SearchAttributeState      = temporal.NewSearchAttributeKeyKeyword("PayonceState")
 	SearchAttributeTransferID = temporal.NewSearchAttributeKeyKeyword("PayonceTransferID")
 )
+
+// SearchAttributes are all of them.
+func SearchAttributes() []temporal.SearchAttributeKey {
+	return []temporal.SearchAttributeKey{SearchAttributeState, SearchAttributeTransferID}
+}
 
 // The workflows by which the command line reads and changes accounts: each runs the activity of the same name on its
 // ledger's task queue and returns its answer. Inputs and results are those of the activities.

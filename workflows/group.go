@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"fmt"
+	"time"
 
 	"go.temporal.io/sdk/workflow"
 
@@ -16,9 +17,10 @@ func (w *Workflows) TransferGroup(ctx workflow.Context, in GroupInput) (GroupRes
 	if n := len(in.Transfers); n == 0 || n > GroupMax {
 		return GroupResult{}, invalidInput(&ledger.InvalidError{Field: "transfers", Reason: fmt.Sprintf("there are %d; a group has 1 to %d", n, GroupMax)})
 	}
-	g := newGroup(w.options, in.Transfers)
+	g := newGroup(ctx, w.options, in.Transfers)
 	g.read()
 	g.post(ctx)
+	g.markRepeats()
 	if err := g.handOn(ctx); err != nil {
 		return GroupResult{}, err
 	}
@@ -33,12 +35,15 @@ type group struct {
 	ends      []GroupEnd // zero: not yet
 	ledger    string     // of those that are posted here
 	together  []int      // their indexes
+	begun     time.Time
 }
 
 // newGroup gives the fast path the time of the durable one: on a busy machine a time-out has all posts made again.
-func newGroup(options Options, transfers []TransferInput) group {
+func newGroup(ctx workflow.Context, options Options, transfers []TransferInput) group {
 	options.Fast.TimeoutStartToClose = max(options.Fast.TimeoutStartToClose, options.Forward.TimeoutStartToClose)
-	return group{options: options, transfers: transfers, ends: make([]GroupEnd, len(transfers))}
+	return group{
+		options: options, transfers: transfers, ends: make([]GroupEnd, len(transfers)), begun: workflow.GetInfo(ctx).WorkflowStartTime,
+	}
 }
 
 // read sorts the transfers out: malformed ones end, and those within the ledger of the first are posted together.
@@ -128,7 +133,7 @@ func endOf(answer activities.PostAnswer) GroupEnd {
 	case ledger.OutcomeRefused:
 		end.State = StateRejected
 	case ledger.OutcomeSealed:
-		end.State = givenUpAs(activities.StepOutcome{Code: answer.Code})
+		end.State = givenUpAs(answer.Code)
 	default:
 		end = GroupEnd{}
 	}
@@ -137,6 +142,16 @@ func endOf(answer activities.PostAnswer) GroupEnd {
 	}
 	return end
 }
+
+// markRepeats leaves the mark of a repeat to those that were. That a ledger had recorded a post before may be by an attempt of this
+// group whose answer was lost: only what it had when the group began was asked for before.
+func (g *group) markRepeats() {
+	for i := range g.ends {
+		g.ends[i].Repeat = g.isRepeat(&g.ends[i])
+	}
+}
+
+func (g *group) isRepeat(end *GroupEnd) bool { return end.Repeat && end.At.Before(g.begun) }
 
 // handOn starts a Transfer for each that has no end. It returns when all are started, so that none is lost with the group.
 func (g *group) handOn(ctx workflow.Context) error {

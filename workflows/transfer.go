@@ -40,7 +40,7 @@ func (t *transfer) withinOneLedger(ctx workflow.Context) (TransferResult, error)
 	case ledger.OutcomeRefused:
 		return t.end(ctx, StateRejected, &post)
 	case ledger.OutcomeSealed:
-		return t.end(ctx, givenUpAs(post), &post)
+		return t.end(ctx, givenUpAs(post.Code), &post)
 	default:
 		return t.unknownState(post)
 	}
@@ -58,7 +58,7 @@ func (t *transfer) betweenLedgers(ctx workflow.Context) (TransferResult, error) 
 	case ledger.OutcomeRefused:
 		return t.end(ctx, StateRejected, &withdraw)
 	case ledger.OutcomeSealed:
-		return t.end(ctx, givenUpAs(withdraw), &withdraw)
+		return t.end(ctx, givenUpAs(withdraw.Code), &withdraw)
 	default:
 		return t.unknownState(withdraw)
 	}
@@ -72,7 +72,7 @@ func (t *transfer) betweenLedgers(ctx workflow.Context) (TransferResult, error) 
 		if refund.State == ledger.OutcomeSealed {
 			return t.end(ctx, StateDiscarded, &refund)
 		}
-		return t.end(ctx, takenBackAs(deposit), &deposit)
+		return t.end(ctx, takenBackAs(deposit.State, deposit.Code), &deposit)
 	default:
 		return t.unknownState(deposit)
 	}
@@ -80,8 +80,8 @@ func (t *transfer) betweenLedgers(ctx workflow.Context) (TransferResult, error) 
 
 // givenUpAs is the end after the first step was sealed, by the reason that the ledger remembers: so a later run of the same
 // transfer ends the same way.
-func givenUpAs(sealed activities.StepOutcome) State {
-	switch sealed.Code {
+func givenUpAs(code ledger.Code) State {
+	switch code {
 	case ledger.CodeCancelled:
 		return StateCancelled
 	case ledger.CodeDiscarded:
@@ -92,8 +92,8 @@ func givenUpAs(sealed activities.StepOutcome) State {
 }
 
 // takenBackAs is the end after a deposit that did not apply and a refund that did.
-func takenBackAs(deposit activities.StepOutcome) State {
-	if deposit.State == ledger.OutcomeSealed && deposit.Code == ledger.CodeCancelled {
+func takenBackAs(deposit ledger.OutcomeState, why ledger.Code) State {
+	if deposit == ledger.OutcomeSealed && why == ledger.CodeCancelled {
 		return StateCancelled
 	}
 	return StateCompensated

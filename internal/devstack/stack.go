@@ -46,6 +46,9 @@ type Config struct {
 
 	// SearchAttributes are registered with Temporal: see TemporalConfig.
 	SearchAttributes map[string]string
+
+	// PostgresSettings are further settings of PostgreSQL: see PostgresConfig.
+	PostgresSettings map[string]string
 }
 
 // Stack is PostgreSQL and Temporal, with a database for each ledger.
@@ -78,7 +81,7 @@ func Start(ctx context.Context, c Config) (_ *Stack, err error) {
 	if c.Log != nil {
 		c.Log = &lineWriter{w: c.Log}
 	}
-	pg := PostgresConfig{Log: c.Log}
+	pg := PostgresConfig{Log: c.Log, Settings: c.PostgresSettings}
 	tc := TemporalConfig{Log: c.Log, UI: c.UI, SearchAttributes: c.SearchAttributes}
 	if c.Dir != "" {
 		acc, err := serverAccount()

@@ -32,7 +32,7 @@ type reading struct {
 	steps    string    // for a person: "withdraw applied, deposit refused"
 }
 
-// read is the protocol's table, read backwards from the recorded outcomes. given says which ledgers they were looked for on.
+// read reads what the books have of a transfer from the recorded outcomes of its steps. given says which ledgers they were looked for on.
 func read(records []postgres.Record, given func(ledgerName string) bool) reading {
 	var r reading
 	for i := range records {
@@ -71,42 +71,28 @@ func (r *reading) judge(given func(string) bool) (standing, workflows.State) {
 		return standingUnseen, ""
 	case first == nil, !applied(first) && (applied(deposit) || applied(refund)):
 		return standingBroken, ""
-	case first.Outcome.State == ledger.OutcomeRefused:
-		return standingEnded, workflows.StateRejected
-	case first.Outcome.State == ledger.OutcomeSealed:
-		return standingEnded, sealedAs(first)
-	case first.Operation.Kind == ledger.KindPost:
-		return standingEnded, workflows.StateCompleted
-	case len(first.Operation.Legs) != 1:
+	case first.Operation.Kind == ledger.KindWithdraw && applied(first) && len(first.Operation.Legs) != 1:
 		return standingBroken, ""
-	case !given(otherLedger(first)):
+	case first.Operation.Kind == ledger.KindWithdraw && applied(first) && !given(otherLedger(first)):
 		return standingUnseen, ""
 	case applied(refund) && (deposit == nil || applied(deposit)):
 		// A refund follows a deposit that is known never to apply.
 		return standingBroken, ""
-	case applied(deposit):
-		return standingEnded, workflows.StateCompleted
-	case applied(refund) && deposit.Outcome.Code == ledger.CodeCancelled:
-		return standingEnded, workflows.StateCancelled
-	case applied(refund):
-		return standingEnded, workflows.StateCompensated
-	case refund != nil && refund.Outcome.Code == ledger.CodeDiscarded:
-		return standingEnded, workflows.StateDiscarded
-	default:
-		return standingUnfinished, ""
 	}
+	if end, _ := workflows.Recall(r.recorded); end != "" {
+		return standingEnded, end
+	}
+	return standingUnfinished, ""
 }
 
-// sealedAs is the end of a transfer whose first step was sealed.
-func sealedAs(first *postgres.Record) workflows.State {
-	switch first.Outcome.Code {
-	case ledger.CodeCancelled:
-		return workflows.StateCancelled
-	case ledger.CodeDiscarded:
-		return workflows.StateDiscarded
-	default:
-		return workflows.StateFailed
+// recorded is the outcome of a step, or "".
+func (r *reading) recorded(step workflows.Step) (ledger.OutcomeState, ledger.Code) {
+	for _, record := range []*postgres.Record{r.first, r.deposit, r.refund} {
+		if record != nil && workflows.Step(record.Operation.Kind) == step {
+			return record.Outcome.State, record.Outcome.Code
+		}
 	}
+	return "", ""
 }
 
 func applied(r *postgres.Record) bool { return r != nil && r.Outcome.State == ledger.OutcomeApplied }

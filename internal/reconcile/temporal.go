@@ -13,7 +13,6 @@ import (
 	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
-	"go.temporal.io/sdk/temporal"
 
 	"payonce/ledger"
 	"payonce/workflows"
@@ -253,10 +252,6 @@ func (r *run) start(ctx context.Context, in workflows.TransferInput, parsed work
 		WorkflowIDConflictPolicy:                 enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 		StaticSummary:                            parsed.String(),
-		TypedSearchAttributes: temporal.NewSearchAttributes(
-			workflows.SearchAttributeState.ValueSet(string(workflows.StateRunning)),
-			workflows.SearchAttributeTransferID.ValueSet(in.ID),
-		),
 	}, workflows.TransferWorkflow, in)
 	if already, ok := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); ok {
 		return "somebody else has just started it, run " + already.RunId, false, nil

@@ -173,7 +173,10 @@ func checkSearchAttributes(namespace string, found map[string]enums.IndexedValue
 
 // searchAttributes are the names of those that transfers set, sorted.
 func searchAttributes() []string {
-	names := []string{workflows.SearchAttributeState.GetName(), workflows.SearchAttributeTransferID.GetName()}
+	var names []string
+	for _, key := range workflows.SearchAttributes() {
+		names = append(names, key.GetName())
+	}
 	slices.Sort(names)
 	return names
 }

@@ -59,7 +59,9 @@ type File struct {
 	Alike     []Lines  // rows that look like another one under another ID. The first of them
 	AlikeRows int      // how many there are
 
-	spool      *os.File
+	spool *os.File
+	// nameless: the spool has lost its name, so that nothing is left of it, whatever ends this process. Windows refuses that.
+	nameless   bool
 	kept       []place
 	chunkRows  int
 	chunkBytes int
@@ -107,7 +109,7 @@ func Read(ctx context.Context, in io.Reader, options Options) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	f := &File{spool: spool, amounts: make(map[ledger.Asset]ledger.Amount), chunkRows: options.ChunkRows}
+	f := &File{spool: spool, nameless: os.Remove(spool.Name()) == nil, amounts: make(map[ledger.Asset]ledger.Amount), chunkRows: options.ChunkRows}
 	if f.chunkRows <= 0 || f.chunkRows > workflows.GroupMax {
 		f.chunkRows = ChunkRows
 	}
@@ -133,7 +135,11 @@ func (e *FormatError) Error() string { return e.Reason }
 
 // Close removes what was kept of the file.
 func (f *File) Close() error {
-	return errors.Join(f.spool.Close(), os.Remove(f.spool.Name()))
+	err := f.spool.Close()
+	if f.nameless {
+		return err
+	}
+	return errors.Join(err, os.Remove(f.spool.Name()))
 }
 
 func (r *reading) readAll(ctx context.Context, in io.Reader) error {

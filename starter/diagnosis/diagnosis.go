@@ -7,13 +7,16 @@ package diagnosis
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
 
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/failure/v1"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/api/workflow/v1"
+	"go.temporal.io/api/workflowservice/v1"
 	"go.temporal.io/sdk/client"
 
 	"payonce/workflows"
@@ -103,9 +106,27 @@ func (w waitingTask) reason(ctx context.Context, c client.Client) []string {
 			return nil
 		}
 	}
+	if missing := missingSearchAttributes(ctx, c); missing != "" {
+		return []string{fmt.Sprintf("no worker polls the task queue %s, and none will start before the namespace has the search attributes of transfers; make them, once: %s", w.queue, missing)}
+	}
 	question := "is a worker running?"
 	if ledgerName, ok := strings.CutPrefix(w.queue, workflows.LedgerTaskQueue("")); ok {
 		question = "does a worker hold the ledger " + ledgerName + "?"
 	}
 	return []string{fmt.Sprintf("no worker polls the task queue %s: %s", w.queue, question)}
+}
+
+// missingSearchAttributes is the command that makes those which the namespace lacks, or "". A query that needs one fails
+// without it.
+func missingSearchAttributes(ctx context.Context, c client.Client) (command string) {
+	for _, key := range workflows.SearchAttributes() {
+		_, err := c.CountWorkflow(ctx, &workflowservice.CountWorkflowExecutionsRequest{Query: key.GetName() + " is not null"})
+		if _, invalid := errors.AsType[*serviceerror.InvalidArgument](err); invalid {
+			command += fmt.Sprintf(" --name %s --type %s", key.GetName(), key.GetValueType())
+		}
+	}
+	if command == "" {
+		return ""
+	}
+	return "temporal operator search-attribute create" + command
 }

@@ -25,7 +25,6 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/converter"
-	"go.temporal.io/sdk/temporal"
 
 	"payonce/ledger"
 	"payonce/workflows"
@@ -87,7 +86,7 @@ type Handle struct {
 //
 // Errors: *ledger.InvalidError for a malformed request, before anything is sent. ErrDifferentRequest if the ID is another
 // request's; nothing moved. *PendingError if the context ended first: the transfer may have been started or not, and the
-// same call tells. *SearchAttributesError if the namespace is not prepared.
+// same call tells.
 //
 // A transfer whose workflow failed, was terminated or timed out is started again, and goes on from where it stopped.
 func (c *Client) Start(ctx context.Context, in workflows.TransferInput) (*Handle, error) {
@@ -122,10 +121,8 @@ func (c *Client) startOnce(ctx context.Context, in workflows.TransferInput, pars
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 		EnableEagerStart:                         c.eager,
 		StaticSummary:                            parsed.String(),
-		TypedSearchAttributes: temporal.NewSearchAttributes(
-			workflows.SearchAttributeState.ValueSet(string(workflows.StateRunning)),
-			workflows.SearchAttributeTransferID.ValueSet(in.ID),
-		),
+		// No search attributes: the workflow writes them with its end, or when it takes longer than a moment. Here they would
+		// cost Temporal another write for each.
 		// No time-out and no retry policy for the workflow: both would skip the way back of money in transit.
 	}, workflows.TransferWorkflow, in)
 	if err == nil {
@@ -136,7 +133,7 @@ func (c *Client) startOnce(ctx context.Context, in workflows.TransferInput, pars
 		handle.RunID, handle.Attached = started.RunId, true
 		return handle, c.mustBeSame(ctx, in, started.RunId)
 	}
-	return nil, c.explainStart(ctx, err)
+	return nil, err
 }
 
 // mustBeSame compares a request with the one that a run was started with.

@@ -57,16 +57,22 @@ func recall(id string, operations []activities.OperationView) Status {
 	}
 	status.Notes = []string{"read from the ledgers, which remember it"}
 
-	state, why := recallState(outcomes)
-	status.State = state
-	if state == StateUnknown {
+	state, whyStep := workflows.Recall(func(step workflows.Step) (ledger.OutcomeState, ledger.Code) {
+		if operation := outcomes[step]; operation != nil {
+			return operation.State, operation.Code
+		}
+		return "", ""
+	})
+	if state == "" {
 		status.Detail = "its last step has no outcome on the ledgers that were asked: start it again with the same ID, and it goes on from where it stopped"
 		return status
 	}
+	status.State = state
 	result := workflows.TransferResult{
 		ID: id, State: state, From: status.Request.From, To: status.Request.To,
 		Amount: status.Request.Amount, Asset: status.Request.Asset, Steps: status.Steps,
 	}
+	why := outcomes[whyStep]
 	if why != nil {
 		result.Code, result.Detail = why.Code, why.Detail
 		status.Detail = why.Detail
@@ -78,32 +84,6 @@ func recall(id string, operations []activities.OperationView) Status {
 	return status
 }
 
-// recallState is the protocol's table, read backwards. why is the outcome that kept the transfer from completing.
-func recallState(outcomes map[workflows.Step]*activities.OperationView) (state workflows.State, why *activities.OperationView) {
-	first := outcomes[workflows.StepPost]
-	if first == nil {
-		first = outcomes[workflows.StepWithdraw]
-	}
-	deposit, refund := outcomes[workflows.StepDeposit], outcomes[workflows.StepRefund]
-	switch {
-	case first != nil && first.State == ledger.OutcomeRefused:
-		return workflows.StateRejected, first
-	case first != nil && first.State == ledger.OutcomeSealed:
-		return givenUpAs(first, workflows.StateFailed), first
-	case refund != nil && refund.Code == ledger.CodeDiscarded:
-		return workflows.StateDiscarded, refund
-	case isApplied(refund) && deposit != nil && !isApplied(deposit):
-		return givenUpAs(deposit, workflows.StateCompensated), deposit
-	case isApplied(refund):
-		// Why it did not arrive is on a ledger that was not asked; or the deposit's key was taken by another request.
-		return workflows.StateCompensated, nil
-	case first != nil && first.Kind == ledger.KindPost, isApplied(deposit):
-		return workflows.StateCompleted, nil
-	default:
-		return StateUnknown, nil
-	}
-}
-
 // leftAt says where the money of a discarded transfer is, by what was sealed: its refund or, before it left, its first step.
 func leftAt(in workflows.TransferInput, sealed *activities.OperationView) *workflows.Whereabouts {
 	left := &workflows.Whereabouts{Place: ledger.PlaceSource, Account: in.From, Amount: in.Amount, Asset: in.Asset}
@@ -111,23 +91,6 @@ func leftAt(in workflows.TransferInput, sealed *activities.OperationView) *workf
 		left.Place, left.Account = ledger.PlaceTransit, sealed.From
 	}
 	return left
-}
-
-func isApplied(operation *activities.OperationView) bool {
-	return operation != nil && operation.State == ledger.OutcomeApplied
-}
-
-// givenUpAs is the end after a step that did not apply, by why its key was sealed. A discard is an end of its own only as long
-// as the money did not come back.
-func givenUpAs(operation *activities.OperationView, otherwise workflows.State) workflows.State {
-	switch {
-	case operation.State == ledger.OutcomeSealed && operation.Code == ledger.CodeCancelled:
-		return workflows.StateCancelled
-	case operation.State == ledger.OutcomeSealed && operation.Code == ledger.CodeDiscarded && otherwise == workflows.StateFailed:
-		return workflows.StateDiscarded
-	default:
-		return otherwise
-	}
 }
 
 // conflict is the error of a request that the ledger has refused because its ID is another's. It asks the ledgers whose.

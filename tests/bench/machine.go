@@ -18,6 +18,7 @@ import (
 func (b *bench) describeMachine(ctx context.Context) error {
 	m := &b.results.Machine
 	m.Cores, m.OS, m.Go, m.At, m.Runs = runtime.NumCPU(), runtime.GOOS+"/"+runtime.GOARCH, runtime.Version(), time.Now().UTC(), b.runs
+	m.PostgreSQLSettings = postgresSettings
 	m.CPU = field("/proc/cpuinfo", "model name")
 	if kib, err := strconv.ParseInt(strings.TrimSuffix(field("/proc/meminfo", "MemTotal"), " kB"), 10, 64); err == nil {
 		m.MemoryGiB = float64(kib) / (1 << 20)

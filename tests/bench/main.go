@@ -1,5 +1,5 @@
 // Bench measures payonce on this machine: the ledger against what PostgreSQL can do at most and against the usual way, and
-// transfers through Temporal against the shape of Temporal's own template. PostgreSQL, Temporal, workers and clients share the
+// transfers through Temporal against the shape of Temporal's own template, and batch files. PostgreSQL, Temporal, workers and clients share the
 // machine, so figures are ratios within a run, or come with their conditions.
 //
 // It prints what it finds, and writes results.json and report.html into a folder.
@@ -56,6 +56,7 @@ var parts = []struct {
 }{
 	{"ledger", (*bench).ledger},
 	{"temporal", (*bench).temporal},
+	{"batch", (*bench).batch},
 }
 
 func run(ctx context.Context, args []string, stdout, stderr io.Writer) (err error) {

@@ -9,9 +9,9 @@ import (
 // several runs, taken in turn with what it is compared with.
 type results struct {
 	Machine  machine         `json:"machine"`
-	Ledger   ledgerResults   `json:"ledger"`
-	Temporal temporalResults `json:"temporal"`
-	Batch    batchResults    `json:"batch"`
+	Ledger   ledgerResults   `json:"ledger,omitzero"`
+	Temporal temporalResults `json:"temporal,omitzero"`
+	Batch    batchResults    `json:"batch,omitzero"`
 }
 
 type machine struct {
@@ -21,7 +21,9 @@ type machine struct {
 	OS         string  `json:"os"`
 	Go         string  `json:"go"`
 	PostgreSQL string  `json:"postgresql"`
-	Temporal   string  `json:"temporal"`
+	// PostgreSQLSettings are those that are not its defaults. Commits are durable.
+	PostgreSQLSettings map[string]string `json:"postgresql_settings"`
+	Temporal           string            `json:"temporal"`
 	// Fdatasync is how long a small write takes to be durable, in microseconds.
 	Fdatasync float64 `json:"fdatasync_us"`
 	// Load is the machine's load average before the bench: far above 0, the figures are those of a busy machine.

@@ -40,14 +40,14 @@ func (b *bench) temporal(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	stopApart, err := b.world.startWorkerApart(ctx, b.stderr)
+	apart, err := b.world.startWorkerApart(ctx, b.stderr)
 	if err != nil {
 		return err
 	}
 	if err := b.apart(ctx, c); err != nil {
 		return err
 	}
-	return stopApart()
+	return apart.stop()
 }
 
 func (b *bench) inOneProcess(ctx context.Context, c client.Client) error {

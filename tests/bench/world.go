@@ -34,6 +34,10 @@ const (
 	timeoutStop  = 30 * time.Second
 )
 
+// postgresSettings are what an operator of a busy ledger sets. Commits stay durable. PostgreSQL's defaults are for a small machine:
+// a checkpoint every gigabyte has each page written to the log once more, whole.
+var postgresSettings = map[string]string{"shared_buffers": "2GB", "max_wal_size": "16GB", "checkpoint_timeout": "30min"}
+
 // world is the servers, on this machine and with durable commits, and one ledger.
 type world struct {
 	stack *devstack.Stack
@@ -46,6 +50,7 @@ func newWorld(ctx context.Context, bin string, stderr io.Writer) (*world, error)
 	defer cancel()
 	stack, err := devstack.Start(ctx, devstack.Config{
 		Ledgers: []string{ledgerName}, Log: stderr, SearchAttributes: transfers.SearchAttributes(),
+		PostgresSettings: postgresSettings,
 	})
 	if err != nil {
 		return nil, err
@@ -142,22 +147,27 @@ func (w *world) startWorker(ctx context.Context, c client.Client, more func(work
 	}, nil
 }
 
+// apart is a worker program that runs beside this one.
+type apart struct{ cmd *exec.Cmd }
+
 // startWorkerApart runs the worker program, with its own defaults.
-func (w *world) startWorkerApart(ctx context.Context, stderr io.Writer) (stop func() error, err error) {
+func (w *world) startWorkerApart(ctx context.Context, stderr io.Writer) (*apart, error) {
 	cmd := exec.CommandContext(ctx, filepath.Join(w.bin, "worker"), "run")
 	cmd.Env = append(os.Environ(), append(w.stack.Env(), "PAYONCE_LOG_LEVEL=warn", "PAYONCE_LISTEN=127.0.0.1:0")...)
 	cmd.Stdout, cmd.Stderr = stderr, stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = timeoutStop
-	if err := cmd.Start(); err != nil {
-		return nil, err
+	return &apart{cmd}, cmd.Start()
+}
+
+func (a *apart) pid() int { return a.cmd.Process.Pid }
+
+// stop stops the worker in order.
+func (a *apart) stop() error {
+	if err := a.cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		return err
 	}
-	return func() error {
-		if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-			return err
-		}
-		return cmd.Wait()
-	}, nil
+	return a.cmd.Wait()
 }
 
 // request is a new transfer between two of the accounts.

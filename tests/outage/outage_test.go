@@ -21,7 +21,8 @@ import (
 )
 
 const (
-	doneFirst = 100 // transfers, when the outage begins
+	transfers = 2_000
+	doneFirst = 100 // of them, when the outage begins
 	poolSize  = 10
 
 	// boundFirst is when the first transfer ends after the ledgers are back, and boundAll when all have: several times what 2
@@ -52,16 +53,16 @@ func attemptsLast() time.Duration {
 	return longest
 }
 
-// PostgreSQL crashes under 1,000 transfers, and is down for longer than all their attempts would last.
+// PostgreSQL crashes under 2,000 transfers, and is down for longer than all their attempts would last.
 func TestOutageOfPostgreSQL(t *testing.T) { //nolint:paralleltest // it needs the machine
-	outage(t, 1_000, func(ctx context.Context, w *harness.World) (end func() error, err error) {
+	outage(t, func(ctx context.Context, w *harness.World) (end func() error, err error) {
 		return func() error { return w.Postgres.Restart(ctx) }, w.Postgres.Kill(ctx)
 	})
 }
 
 // The password of the workers' role is changed under 2,000 transfers, and the connections that had the old one are closed.
 func TestOutageOfPassword(t *testing.T) { //nolint:paralleltest // it needs the machine
-	outage(t, 2_000, func(ctx context.Context, w *harness.World) (end func() error, err error) {
+	outage(t, func(ctx context.Context, w *harness.World) (end func() error, err error) {
 		dsn, err := url.Parse(w.LedgerURL("us"))
 		if err != nil {
 			return nil, err
@@ -75,7 +76,7 @@ func TestOutageOfPassword(t *testing.T) { //nolint:paralleltest // it needs the 
 	})
 }
 
-func outage(t *testing.T, transfers int, begin func(ctx context.Context, w *harness.World) (end func() error, err error)) {
+func outage(t *testing.T, begin func(ctx context.Context, w *harness.World) (end func() error, err error)) {
 	t.Helper()
 	w := harness.New(t, harness.Config{OwnPostgres: true})
 	other := harness.New(t, harness.Config{Ledgers: []string{"asia"}})
@@ -89,7 +90,7 @@ func outage(t *testing.T, transfers int, begin func(ctx context.Context, w *harn
 	require.Zero(t, first.Stop(t))
 
 	// Half of them stay on one ledger.
-	start(t, w, transfers, func(i int) workflows.TransferInput {
+	start(t, w, func(i int) workflows.TransferInput {
 		in := workflows.TransferInput{ID: fmt.Sprintf("coffee-%d", i), From: payer, To: near, Amount: "1", Asset: "USD"}
 		if i%2 == 0 {
 			in.To = far
@@ -162,11 +163,11 @@ func outage(t *testing.T, transfers int, begin func(ctx context.Context, w *harn
 	for _, ledger := range w.Ledgers {
 		assert.InDelta(t, 1, metric(t, worker, ledgerMetric("payonce_ledger_lost_total", ledger)), 0, "%s stays when it is back", ledger)
 	}
-	nothingIsSetAside(t, w, transfers, near, far)
+	nothingIsSetAside(t, w, near, far)
 }
 
 // start starts all transfers, as several clients do.
-func start(t *testing.T, w *harness.World, transfers int, request func(i int) workflows.TransferInput) {
+func start(t *testing.T, w *harness.World, request func(i int) workflows.TransferInput) {
 	t.Helper()
 	const clients = 16
 	ctx := harness.Within(t, 2*time.Minute)
@@ -240,7 +241,7 @@ func attemptsAreKept(t *testing.T, w *harness.World, ids []string) {
 }
 
 // nothingIsSetAside holds that all transfers have completed, and left no dead letter.
-func nothingIsSetAside(t *testing.T, w *harness.World, transfers int, near, far string) {
+func nothingIsSetAside(t *testing.T, w *harness.World, near, far string) {
 	t.Helper()
 	for _, ledger := range w.Ledgers {
 		var letters int
@@ -253,7 +254,7 @@ func nothingIsSetAside(t *testing.T, w *harness.World, transfers int, near, far 
 		var view reconcile.View
 		w.Worker(t, "verify", "--temporal", "--output", "json").Decode(t, &view)
 		require.True(t, view.OK, "%+v", view.Temporal.Findings)
-		return view.Temporal.Agreed >= int64(transfers) && view.Temporal.UnderWay == 0
+		return view.Temporal.Agreed >= transfers && view.Temporal.UnderWay == 0
 	})
 }
 

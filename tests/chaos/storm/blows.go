@@ -34,14 +34,18 @@ func (r *round) strikeTransfer(ctx context.Context, e *errand, random *rand.Rand
 		case FaultReset:
 			struck, err = r.reset(ctx, workflowID, random)
 		}
-		var absent *serviceerror.NotFound
 		// It has not been started yet, or it has ended: only the first may pass.
-		return err == nil || errors.As(err, &absent) && r.exists(ctx, workflowID), err
+		return err == nil || isAbsent(err) && r.exists(ctx, workflowID), err
 	})
 	if struck {
 		r.record.struck(e.blow)
 		r.record.trouble(e.request.ID, e.blow)
 	}
+}
+
+func isAbsent(err error) bool {
+	_, absent := errors.AsType[*serviceerror.NotFound](err)
+	return absent
 }
 
 func (r *round) exists(ctx context.Context, workflowID string) bool {
@@ -98,7 +102,7 @@ func (r *round) forget(ctx context.Context, e *errand) bool {
 	}
 	err = retry(ctx, func() (bool, error) {
 		_, err := r.namespaced.DescribeWorkflow(ctx, workflowID, "")
-		if _, absent := errors.AsType[*serviceerror.NotFound](err); absent {
+		if isAbsent(err) {
 			return true, nil
 		}
 		return false, err

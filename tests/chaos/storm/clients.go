@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"math/rand/v2"
 	"os/exec"
 	"runtime"
@@ -169,29 +170,36 @@ func (r *round) runProgram(ctx context.Context, e *errand, random *rand.Rand) {
 	}
 	k := pick(random, r.world.clients)
 	in := e.request
-	cmd := exec.CommandContext(ctx, r.world.config.Starter, "--output=json", "transfer", "--id="+in.ID, "--from="+in.From, "--to="+in.To,
+	call := checker.Call{Client: "starter on " + k.name, Request: requestOf(in), Called: time.Now()}
+	code, stdout := r.runStarter(ctx, k, nil, e.killAfter, "--output=json", "transfer", "--id="+in.ID, "--from="+in.From, "--to="+in.To,
 		"--amount="+in.Amount, "--asset="+in.Asset, "--timeout=30s")
+	call.Returned = time.Now()
+	call.Told, call.Note = toldByProgram(code, stdout)
+	r.record.call(call)
+}
+
+// runStarter runs the starter program as a client, and kills it after a time. The exit code is -1 if that came first.
+func (r *round) runStarter(ctx context.Context, k *clerk, stdin io.Reader, killAfter time.Duration, args ...string) (code int, out []byte) {
+	cmd := exec.CommandContext(ctx, r.world.config.Starter, args...)
 	cmd.Env = append(basicEnv(), "TEMPORAL_ADDRESS="+k.link.address, "TEMPORAL_NAMESPACE="+r.world.namespace)
 	var stdout bytes.Buffer
-	cmd.Stdout = &stdout
+	cmd.Stdin, cmd.Stdout = stdin, &stdout
 	cmd.SysProcAttr = childAttributes()
-	call := checker.Call{Client: "starter on " + k.name, Request: requestOf(in), Called: time.Now()}
 	// The kernel takes the thread that starts a process for its parent: it has to live as long.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	if err := cmd.Start(); err != nil {
 		r.fail(fmt.Errorf("start the starter: %w", err))
-		return
+		return -1, nil
 	}
-	timer := time.AfterFunc(e.killAfter, func() { _ = cmd.Process.Kill() })
+	timer := time.AfterFunc(killAfter, func() { _ = cmd.Process.Kill() })
 	_ = cmd.Wait()
 	timer.Stop()
-	call.Returned = time.Now()
-	call.Told, call.Note = toldByProgram(cmd.ProcessState.ExitCode(), stdout.Bytes())
-	if cmd.ProcessState.ExitCode() == -1 {
+	code = cmd.ProcessState.ExitCode()
+	if code == -1 {
 		r.record.struck(FaultKillClient)
 	}
-	r.record.call(call)
+	return code, stdout.Bytes()
 }
 
 // toldByProgram is what a run of the starter says, by its exit code and its document.

@@ -93,8 +93,13 @@ func (d *drawing) id(k Kind) string {
 }
 
 // funding is one transfer for each account that begins with money and takes part in the storm.
-func (d *drawing) funding(storm []*errand) []*errand {
+func (d *drawing) funding(storm []*errand, bundles []*bundle) []*errand {
 	touched := make(map[string]bool)
+	for _, b := range bundles {
+		for _, in := range b.rows {
+			touched[in.From], touched[in.To] = true, true
+		}
+	}
 	for _, e := range storm {
 		for ; e != nil; e = e.follow {
 			touched[e.request.From], touched[e.request.To] = true, true
@@ -115,6 +120,18 @@ func (d *drawing) funding(storm []*errand) []*errand {
 
 // storm is n transfers of all kinds, with what is done to them.
 func (d *drawing) storm(n int) []*errand {
+	kinds := d.kinds()
+	list := make([]*errand, 0, n)
+	for len(list) < n {
+		e := d.draw(pickWeighted(d.random, kinds))
+		d.trouble(e)
+		list = append(list, e)
+	}
+	return list
+}
+
+// kinds are those that are drawn, and how often.
+func (d *drawing) kinds() []weighted[Kind] {
 	var kinds []weighted[Kind]
 	for _, k := range []Kind{
 		KindWithin, KindBetween, KindHot, KindPoor, KindRefill, KindCredit, KindCapped, KindTight, KindClosed, KindFrozen, KindLimits,
@@ -124,13 +141,7 @@ func (d *drawing) storm(n int) []*errand {
 			kinds = append(kinds, weighted[Kind]{k, weight})
 		}
 	}
-	list := make([]*errand, 0, n)
-	for len(list) < n {
-		e := d.draw(pickWeighted(d.random, kinds))
-		d.trouble(e)
-		list = append(list, e)
-	}
-	return list
+	return kinds
 }
 
 // draw is a transfer of a kind.

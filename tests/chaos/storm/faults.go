@@ -54,6 +54,10 @@ const (
 	FaultParked     = "parked"    // it waited for a person, who was there, and said everything twice
 	FaultDiscard    = "discard"   // the person said to discard it
 	FaultMakeAnew   = "make-anew" // several had it made anew at once, after it failed or was compensated
+
+	// FaultBatch is a batch, some of whose rows are sent singly as well.
+	FaultBatch          = "batch"
+	FaultTerminateBatch = "terminate-batch" // its workflow, or that of one of its chunks
 )
 
 // AllFaults are the faults that a long run must have seen: one that never strikes proves nothing.
@@ -64,7 +68,7 @@ func AllFaults() []string {
 		FaultKillBefore, FaultKillAfter, FaultKillBetween, FaultFreezeBefore, FaultFreezeAfter, FaultLateWrite, FaultTimeoutAfter,
 		FaultDropAnswer, FaultFailWrite,
 		FaultCancel, FaultTerminate, FaultReset, FaultForget, FaultKillClient, FaultSendTwice, FaultOther, FaultPoison, FaultParked,
-		FaultDiscard, FaultMakeAnew,
+		FaultDiscard, FaultMakeAnew, FaultBatch, FaultTerminateBatch,
 	}
 }
 

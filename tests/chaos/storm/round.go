@@ -25,6 +25,8 @@ type RoundConfig struct {
 	Seed uint64
 	// Transfers is how many transfers the storm has.
 	Transfers int
+	// Batches is how many batches are submitted beside them.
+	Batches int
 	// Ledgers is how many ledgers there are; 0: two or three, by the seed.
 	Ledgers int
 	Mix     Mix
@@ -51,7 +53,7 @@ type RoundConfig struct {
 // DefaultRound is a round with everything.
 func DefaultRound(seed uint64) RoundConfig {
 	return RoundConfig{
-		Seed: seed, Transfers: 200, Mix: FullMix(), Strikes: AllStrikes(12), Points: AllPoints, Shifts: 14, Witnesses: 6, Repeats: 25,
+		Seed: seed, Transfers: 200, Batches: 4, Mix: FullMix(), Strikes: AllStrikes(12), Points: AllPoints, Shifts: 14, Witnesses: 6, Repeats: 25,
 		Linger: 500 * time.Millisecond, Settle: 90 * time.Second, Prompt: 20 * time.Second,
 	}
 }
@@ -171,14 +173,20 @@ func (r *round) run(ctx context.Context) (*Outcome, error) {
 	defer cancelErrands()
 	errands := newErrands(errandsAtOnce)
 	storm := draw.storm(r.config.Transfers)
-	for _, e := range draw.funding(storm) {
+	bundles := draw.bundles(r.config.Batches, storm)
+	for _, e := range draw.funding(storm, bundles) {
 		errands.send(func() { r.carryOut(errandsCtx, e) })
 	}
 	errands.wait(ctx, r.config.Settle)
 	var attack sync.WaitGroup
 	attack.Go(func() { r.attack(ctx) })
 	attack.Go(func() { r.shift(errandsCtx) })
-	for _, e := range storm {
+	for i, e := range storm {
+		for _, b := range bundles {
+			if b.after == i {
+				errands.send(func() { r.submit(errandsCtx, b) })
+			}
+		}
 		errands.send(func() { r.carryOut(errandsCtx, e) })
 		r.sent.Add(1)
 	}

@@ -1,0 +1,38 @@
+package workflows
+
+import "payonce/ledger"
+
+// Recall is the protocol's table, read backwards: how a transfer has ended, by what the ledgers have recorded of its steps post,
+// withdraw, deposit and refund. recorded returns "" for a step that has no outcome on the ledgers that were asked. why is the
+// step because of which the transfer did not complete, as far as they have it.
+//
+// Without an end the state is "": it is under way, or was left before it ended, and the same transfer again goes on from there.
+func Recall(recorded func(Step) (ledger.OutcomeState, ledger.Code)) (end State, why Step) {
+	first := StepPost
+	state, code := recorded(StepPost)
+	if state == "" {
+		first = StepWithdraw
+		state, code = recorded(StepWithdraw)
+	}
+	deposit, whyDeposit := recorded(StepDeposit)
+	refund, whyRefund := recorded(StepRefund)
+	switch {
+	case state == ledger.OutcomeRefused:
+		return StateRejected, first
+	case state == ledger.OutcomeSealed:
+		return givenUpAs(code), first
+	case state == ledger.OutcomeApplied && first == StepPost:
+		return StateCompleted, ""
+	case refund == ledger.OutcomeSealed && whyRefund == ledger.CodeDiscarded:
+		return StateDiscarded, StepRefund
+	case refund == ledger.OutcomeApplied && (deposit == ledger.OutcomeRefused || deposit == ledger.OutcomeSealed):
+		return takenBackAs(deposit, whyDeposit), StepDeposit
+	case refund == ledger.OutcomeApplied:
+		// Why it did not arrive is on a ledger that was not asked; or the deposit's key was taken by another request.
+		return StateCompensated, ""
+	case deposit == ledger.OutcomeApplied:
+		return StateCompleted, ""
+	default:
+		return "", ""
+	}
+}
