@@ -35,8 +35,8 @@ help: ## list the targets
 	  /^[a-z][a-z-]*:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(firstword $(MAKEFILE_LIST))
 
 .PHONY: build
-build: ## bin/worker, bin/starter; and bin/faultworker, which fails on purpose (demo, tests), and bin/bench
-	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./worker ./starter ./internal/faultworker ./tests/bench
+build: ## bin/worker, bin/starter, bin/bench; and what fails on purpose (demo, tests): bin/faultworker, bin/railsim
+	$(GO) build -trimpath -ldflags '$(LDFLAGS)' -o bin/ ./worker ./starter ./internal/faultworker ./internal/railsim ./tests/bench
 
 .PHONY: demo
 demo: build ## run the worked failure on this machine, with real faults; ARGS="--output json"

@@ -33,7 +33,7 @@ type rule struct {
 var (
 	databases = []string{"database/sql", "github.com/jackc/pgx/..."}
 	outside   = []string{"database/sql/...", "io/fs", "log/...", "net/...", "os/...", "syscall/..."}
-	faults    = []string{"payonce/internal/devstack/...", "payonce/internal/faultworker/..."}
+	faults    = []string{"payonce/internal/devstack/...", "payonce/internal/faultworker/...", "payonce/internal/railsim/..."}
 )
 
 var rules = []rule{
@@ -112,6 +112,27 @@ var rules = []rule{
 		never: []string{"payonce/ledger/...", "payonce/activities", "payonce/workflows", "payonce/starter/...", "payonce/worker/..."},
 	},
 	{
+		of:    "payonce/internal/httprail",
+		why:   "the wire knows what a rail is asked, and what money looks like",
+		only:  []string{"payonce/activities", "payonce/internal/secret", "payonce/ledger"},
+		never: append([]string{"payonce/workflows", "payonce/ledger/postgres"}, databases...),
+	},
+	{
+		of:   "payonce/internal/railsim",
+		why:  "the simulator's program is flags around it",
+		only: []string{"payonce/internal/railsim/sim", "github.com/spf13/pflag"},
+	},
+	{
+		of:   "payonce/internal/railsim/sim",
+		why:  "the simulated rail has the contract from its page alone: a fault of payonce must not hide itself",
+		only: []string{},
+	},
+	{
+		of:   "payonce/internal/secret",
+		why:  "what hides secrets needs nothing that could show them",
+		only: []string{},
+	},
+	{
 		of:    "payonce/internal/...",
 		why:   "what serves others does not know the programs",
 		never: []string{"payonce/starter/..."},
@@ -180,6 +201,9 @@ func TestImportsCheckFindsPlantedImports(t *testing.T) {
 		"starter on PostgreSQL by devstack": {"payonce/starter", []string{"payonce/internal/devstack", "payonce/ledger/postgres"}, "payonce/starter → payonce/internal/devstack → payonce/ledger/postgres"},
 		"starter on pgx":                    {"payonce/starter", []string{"github.com/jackc/pgx/v5/pgxpool"}, "payonce/starter imports github.com/jackc/pgx/v5/pgxpool"},
 		"starter on pgx by another":         {"payonce/starter", []string{"payonce/planted", "github.com/jackc/pgx/v5"}, "payonce/starter → payonce/planted → github.com/jackc/pgx/v5"},
+		"worker on the simulated rail":      {"payonce/worker", []string{"payonce/internal/railsim/sim"}, "payonce/worker → payonce/internal/railsim/sim"},
+		"the simulated rail on the adapter": {"payonce/internal/railsim/sim", []string{"payonce/internal/httprail"}, "payonce/internal/railsim/sim imports payonce/internal/httprail"},
+		"the adapter on workflows":          {"payonce/internal/httprail", []string{"payonce/workflows"}, "payonce/internal/httprail imports payonce/workflows"},
 		"devstack on the books":             {"payonce/internal/devstack", []string{"payonce/ledger"}, "payonce/internal/devstack → payonce/ledger"},
 		"checker on the product":            {"payonce/tests/chaos/checker", []string{"payonce/workflows"}, "payonce/tests/chaos/checker imports payonce/workflows"},
 		"a package that no rule names":      {"payonce/planted", []string{"fmt"}, "payonce/planted: no rule says"},
