@@ -77,7 +77,7 @@ func (b *books) checkEntries(f *findings) {
 func (b *books) checkOperations(f *findings) {
 	for i := range b.Operations {
 		o := &b.Operations[i]
-		id, _ := transferOf(o.Key)
+		id := ownerOf(o.Key)
 		entries := b.ofOperation[o.ID]
 		if o.State != stateApplied {
 			if len(entries) > 0 {

@@ -329,17 +329,23 @@ func TestCheckFinds(t *testing.T) {
 			t.Parallel()
 			w := sound()
 			row.breaks(w)
-			var found []string
-			for _, v := range Check(w.e) {
-				found = append(found, v.String())
-				require.NotEmpty(t, Story(w.e, v))
-				if v.Rule == row.rule && strings.Contains(v.String(), row.says) {
-					return
-				}
-			}
-			t.Errorf("%s: %q is not among what was found: %q", row.rule, row.says, found)
+			w.mustFind(t, row.rule, row.says)
 		})
 	}
+}
+
+// mustFind holds that a check finds something by a rule, and can tell its story.
+func (w *writing) mustFind(t *testing.T, rule Rule, says string) {
+	t.Helper()
+	var found []string
+	for _, v := range Check(w.e) {
+		found = append(found, v.String())
+		require.NotEmpty(t, Story(w.e, v))
+		if v.Rule == rule && strings.Contains(v.String(), says) {
+			return
+		}
+	}
+	t.Errorf("%s: %q is not among what was found: %q", rule, says, found)
 }
 
 // forget removes an operation and its entries.

@@ -13,8 +13,11 @@ type Evidence struct {
 	Before []Ledger
 	// Runs are all runs of all workflows that Temporal still has.
 	Runs []Run
-	// Calls are what clients have asked for, and what they were told.
-	Calls []Call
+	// Calls are what clients have asked for, and what they were told; PayoutCalls the same of payouts, and Rail what the rail's
+	// own books have of those.
+	Calls       []Call
+	PayoutCalls []PayoutCall
+	Rail        []RailPayout
 
 	// Disturbances are what the schedule did to everybody, and when.
 	Disturbances []Disturbance

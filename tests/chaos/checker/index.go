@@ -15,7 +15,9 @@ type index struct {
 	ledgers   map[string]*Ledger
 	transfers map[string]*transfer
 	ids       []string // of the transfers, sorted
-	strangers []step   // operations that belong to no transfer that anybody asked for
+	strangers []step   // operations that belong to no transfer and no payout that anybody asked for
+	payouts   map[string]*payout
+	payoutIDs []string // sorted
 }
 
 // transfer is all that is known of one.
@@ -54,18 +56,17 @@ func newIndex(e *Evidence) *index {
 			t.runs = append(t.runs, &e.Runs[i])
 		}
 	}
+	x.indexPayouts()
 	for i := range e.Ledgers {
 		l := &e.Ledgers[i]
 		x.ledgers[l.Name] = l
 		for j := range l.Operations {
 			s := step{Operation: &l.Operations[j], ledger: l.Name}
-			id, ok := transferOf(s.Key)
-			t := x.transfers[id]
-			if !ok || t == nil {
+			if t := x.owner(s.Key); t != nil {
+				t.steps = append(t.steps, s)
+			} else {
 				x.strangers = append(x.strangers, s)
-				continue
 			}
-			t.steps = append(t.steps, s)
 		}
 	}
 	slices.Sort(x.ids)
@@ -84,6 +85,29 @@ func transferOf(key string) (id string, ok bool) {
 	}
 	id, _, ok = strings.Cut(rest, "/")
 	return id, ok
+}
+
+// ownerOf names what a key belongs to: the ID of a transfer, or payout/ID; "" is neither.
+func ownerOf(key string) string {
+	if id, ok := payoutOf(key); ok {
+		return payoutPrefix + id
+	}
+	id, _ := transferOf(key)
+	return id
+}
+
+// owner is the transfer or the payout that somebody has asked for and that a key belongs to, or nil.
+func (x *index) owner(key string) *transfer {
+	if id, ok := payoutOf(key); ok {
+		if p := x.payouts[id]; p != nil {
+			return &p.transfer
+		}
+		return nil
+	}
+	if id, ok := transferOf(key); ok {
+		return x.transfers[id]
+	}
+	return nil
 }
 
 // of returns the steps of a kind, in the order in which they were recorded.

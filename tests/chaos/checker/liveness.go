@@ -71,6 +71,10 @@ func (x *index) checkPrompt(t *transfer, f *findings) {
 }
 
 func (x *index) checkDeadLetter(d *DeadLetter, f *findings) {
+	if p := x.payout(d.Transfer); p != nil {
+		x.checkPayoutLetter(d, p, f)
+		return
+	}
 	t := x.transfers[d.Transfer]
 	if t == nil {
 		f.add(RuleLiveness, "there is a dead letter of %q, a transfer that nobody has asked for", d.Transfer)
@@ -81,6 +85,16 @@ func (x *index) checkDeadLetter(d *DeadLetter, f *findings) {
 	}
 	if x.Troubles[t.id] == "" && !x.disturbed(t) && !t.timedOut() {
 		f.transfer(RuleLiveness, t.id, "%s was set aside without a cause: %s", d.Step, d.Error)
+	}
+}
+
+// checkPayoutLetter sees that a payout that was set aside had a cause, and waits for nobody any more.
+func (x *index) checkPayoutLetter(d *DeadLetter, p *payout, f *findings) {
+	if d.Parked && d.State == "open" {
+		f.transfer(RuleLiveness, p.id, "its dead letter of %s waits for a decision, and nobody can decide any more", d.Step)
+	}
+	if x.Troubles[p.id] == "" && len(x.Disturbances) == 0 && !p.timedOut() {
+		f.transfer(RuleLiveness, p.id, "%s was set aside without a cause: %s", d.Step, d.Error)
 	}
 }
 

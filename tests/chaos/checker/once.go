@@ -14,7 +14,7 @@ func (x *index) checkOnce(f *findings) {
 		for j := range l.Operations {
 			o := &l.Operations[j]
 			if o.State == stateApplied && applied[o.Key] {
-				id, _ := transferOf(o.Key)
+				id := ownerOf(o.Key)
 				f.transfer(RuleOnce, id, "the key %s has applied twice on %s", o.Key, l.Name)
 			}
 			applied[o.Key] = applied[o.Key] || o.State == stateApplied
@@ -75,7 +75,7 @@ func (x *index) checkRepeats(f *findings) {
 		for j := range after.Operations {
 			o := &after.Operations[j]
 			row, known := old[o.ID]
-			id, _ := transferOf(o.Key)
+			id := ownerOf(o.Key)
 			switch {
 			case !known:
 				f.transfer(RuleOnce, id, "a repeat recorded %s on %s: %s", o.Key, after.Name, o.State)

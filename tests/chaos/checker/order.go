@@ -21,10 +21,12 @@ func (x *index) checkOrder(f *findings) {
 		events := make(map[int64][]porcupine.Operation)
 		for j := range l.Operations {
 			o := &l.Operations[j]
-			id, _ := transferOf(o.Key)
-			when, ok := times[id]
+			when, ok := times[ownerOf(o.Key)]
 			if !ok || len(o.Legs) != 1 {
 				continue // reported by other rules
+			}
+			if o.Kind == kindBounce { // what was settled can come back at any time
+				when.told = x.Ended
 			}
 			for _, event := range b.events(o) {
 				event.operation.Call, event.operation.Return = when.call.UnixNano(), when.told.UnixNano()
@@ -50,7 +52,7 @@ func (x *index) checkOrder(f *findings) {
 	}
 }
 
-// span is when a transfer was first asked for, and when somebody was first told its end.
+// span is when a transfer or a payout was first asked for, and when somebody was first told its end.
 type span struct{ call, told time.Time }
 
 func (x *index) times() map[string]span {
@@ -68,6 +70,18 @@ func (x *index) times() map[string]span {
 		if !s.call.IsZero() {
 			spans[id] = s
 		}
+	}
+	for _, p := range x.payouts {
+		s := span{call: p.asked[0].Called, told: x.Ended}
+		for _, call := range p.asked {
+			if call.Called.Before(s.call) {
+				s.call = call.Called
+			}
+			if call.Told != "" && call.Returned.Before(s.told) {
+				s.told = call.Returned
+			}
+		}
+		spans[p.id] = s
 	}
 	return spans
 }

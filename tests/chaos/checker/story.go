@@ -17,6 +17,8 @@ func Story(e *Evidence, v Violation) string {
 	switch {
 	case v.Transfer != "" && x.transfers[v.Transfer] != nil:
 		s.transfer(x.transfers[v.Transfer])
+	case x.payout(v.Transfer) != nil:
+		s.payout(x.payout(v.Transfer))
 	case v.Account != "":
 		s.account(v.Account)
 	}
@@ -61,7 +63,14 @@ func (s *story) transfer(t *transfer) {
 		s.line("    %s to %s %s: %s %s from %s to %s: told %s", timeText(c.Called), timeText(c.Returned), c.Client,
 			c.Request.Amount, c.Request.Asset, c.Request.From, c.Request.To, told)
 	}
-	for _, run := range t.runs {
+	s.runs(t.runs)
+	s.operations(t.steps)
+	s.letters(t.id)
+	s.disturbances(t)
+}
+
+func (s *story) runs(runs []*Run) {
+	for _, run := range runs {
 		s.line("  run %s, %s:", run.RunID, run.Status)
 		for _, event := range run.Events {
 			if event.tells() {
@@ -69,22 +78,27 @@ func (s *story) transfer(t *transfer) {
 			}
 		}
 	}
+}
+
+func (s *story) operations(steps []step) {
 	s.line("  operations:")
-	for _, step := range t.steps {
+	for _, step := range steps {
 		s.line("    %s %s on %s: %s %s %s", timeText(step.At), step.Key, step.ledger, step.State, step.Code, legsText(step.Legs))
 		for _, entry := range newBooks(s.ledgers[step.ledger]).ofOperation[step.ID] {
 			s.line("      account %d version %d: %+d leaves %d", entry.AccountID, entry.Version, entry.Amount, entry.Balance)
 		}
 	}
+}
+
+func (s *story) letters(id string) {
 	for i := range s.Ledgers {
 		for _, d := range s.Ledgers[i].DeadLetters {
-			if d.Transfer == t.id {
+			if d.Transfer == id {
 				s.line("  dead letter on %s: %s %s parked %t, %d attempts, money at %s (%s): %s; %s", s.Ledgers[i].Name, d.Step, d.State,
 					d.Parked, d.Attempts, d.Place, d.Account, clip(d.Error), d.Resolution)
 			}
 		}
 	}
-	s.disturbances(t)
 }
 
 // tells says whether an event is worth telling: the scheduling of tasks is not.
@@ -141,7 +155,7 @@ func (s *story) account(ref string) {
 		var rows []row
 		for j := range l.Operations {
 			o := &l.Operations[j]
-			id, _ := transferOf(o.Key)
+			id := ownerOf(o.Key)
 			asked := fmt.Sprintf("asked %s, told %s", timeText(spans[id].call), timeText(spans[id].told))
 			for _, e := range b.ofOperation[o.ID] {
 				if e.AccountID == a.ID {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 )
 
 // Rule is one of the promises.
@@ -34,7 +35,7 @@ const (
 type Violation struct {
 	Rule   Rule
 	Detail string
-	// Transfer is the ID of the transfer that it is about, if it is about one; Account is "us/alice" likewise.
+	// Transfer is the ID of the transfer that it is about, if it is about one; payout/ID for a payout. Account is "us/alice" likewise.
 	Transfer string
 	Account  string
 }
@@ -45,6 +46,9 @@ func (v Violation) String() string {
 	switch {
 	case v.Transfer != "":
 		subject = "transfer " + v.Transfer + ": "
+		if strings.HasPrefix(v.Transfer, payoutPrefix) {
+			subject = v.Transfer + ": "
+		}
 	case v.Account != "":
 		subject = "account " + v.Account + ": "
 	}
@@ -78,6 +82,7 @@ func Check(e *Evidence) []Violation {
 	x.checkTruth(&found)
 	x.checkConservation(&found)
 	x.checkOrder(&found)
+	x.checkPayouts(&found)
 	x.checkLiveness(&found)
 	order := []Rule{RuleBooks, RuleOnce, RuleTruth, RuleConservation, RuleOrder, RuleLiveness}
 	slices.SortStableFunc(found, func(a, b Violation) int {
