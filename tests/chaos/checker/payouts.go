@@ -174,7 +174,7 @@ func (p *payout) checkTruth(f *findings) {
 	if len(p.rail) > 0 {
 		status = p.rail[0].Status
 	}
-	holds := false
+	var holds bool
 	switch {
 	case len(p.applied(kindBounce)) > 0:
 		holds = status == railBounced
@@ -272,7 +272,7 @@ func (s *story) payout(p *payout) {
 		s.line("    %s to %s %s: %s %s from %s: told %q %s", timeText(c.Called), timeText(c.Returned), c.Client, c.Request.Amount, c.Request.Asset,
 			c.Request.From, c.Told, clip(c.Note))
 	}
-	s.runs(p.transfer.runs)
+	s.runs(p.runs)
 	s.operations(p.steps)
 	for _, r := range p.rail {
 		s.line("  at the rail: %s under %s, sent %d times, returned %d times", r.Status, r.Key, r.Sent, r.Returned)
