@@ -84,6 +84,8 @@ func doing(e *fault.Event) string {
 		return "refund " + amount + " to A"
 	case fault.KindPost:
 		return "post " + amount + " from A to B"
+	case fault.KindEntries:
+		return "reading the entries for A's statement"
 	case fault.KindResolve:
 		// Under the key of the step that it resolves.
 		return "resolve the " + e.Key[strings.LastIndexByte(e.Key, '/')+1:]
