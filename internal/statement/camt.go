@@ -52,13 +52,14 @@ func camtInvalid(format string, args ...any) error {
 // in the order of the schema.
 type camtForm struct {
 	statement *Statement
+	w         io.Writer
 	out       *xml.Encoder
 }
 
 func newCamt(w io.Writer, s *Statement) *camtForm {
 	out := xml.NewEncoder(w)
 	out.Indent("", " ")
-	return &camtForm{statement: s, out: out}
+	return &camtForm{statement: s, w: w, out: out}
 }
 
 var (
@@ -93,7 +94,7 @@ func (c *camtForm) begin() error {
 		return err
 	}
 
-	if err := c.out.EncodeToken(xml.ProcInst{Target: "xml", Inst: []byte(`version="1.0" encoding="UTF-8"`)}); err != nil {
+	if _, err := io.WriteString(c.w, xml.Header); err != nil {
 		return err
 	}
 	if err := c.open(camtDocument, camtMessage); err != nil {
@@ -126,11 +127,15 @@ func (c *camtForm) entry(e *ledger.Entry) error {
 		return err
 	}
 	key := string(e.Key)
-	at := camtDate{Time: camtTime(e.At)}
+	// Readers want the day here; the moment has a place of its own.
+	day := camtDate{Date: e.At.UTC().Format(time.DateOnly)}
 	other := camtParty{Name: clipText(c.statement.other(e), camtTextMax)}
 	otherAccount := camtOtherAccount{ID: camtRef(c.statement.other(e), camtAccountMax)}
 	details := camtDetails{
-		Ref: camtRef(key, camtRefMax), EndToEnd: endToEnd(key), Amount: amount, Direction: direction(e.Amount), Memo: pieces(e.Memo, camtTextMax),
+		Ref: camtRef(key, camtRefMax), EndToEnd: endToEnd(key), Amount: amount, Direction: direction(e.Amount), At: camtTime(e.At),
+	}
+	if e.Memo != "" {
+		details.Memo = &camtMemo{Pieces: pieces(e.Memo, camtTextMax)}
 	}
 	if e.Amount.Sign() < 0 {
 		details.Parties = camtParties{Creditor: &other, CreditorAccount: &otherAccount}
@@ -139,7 +144,7 @@ func (c *camtForm) entry(e *ledger.Entry) error {
 	}
 	return c.write("Ntry", camtEntry{
 		Ref: strconv.FormatInt(e.Version, 10), Amount: amount, Direction: direction(e.Amount), Reversal: e.Kind == ledger.KindRefund,
-		Status: "BOOK", Booked: at, Valued: at, ServicerRef: details.Ref,
+		Status: "BOOK", Booked: day, Valued: day, ServicerRef: details.Ref,
 		Code: camtCode{Code: string(e.Kind), Issuer: "payonce"}, Details: details, Info: key,
 	})
 }
@@ -154,7 +159,11 @@ func (c *camtForm) end() error {
 			return err
 		}
 	}
-	return c.out.Close()
+	if err := c.out.Close(); err != nil {
+		return err
+	}
+	_, err = io.WriteString(c.w, "\n")
+	return err
 }
 
 func (c *camtForm) open(elements ...xml.StartElement) error {
@@ -344,7 +353,11 @@ type (
 		Amount    camtAmount  `xml:"Amt"`
 		Direction string      `xml:"CdtDbtInd"`
 		Parties   camtParties `xml:"RltdPties"`
-		Memo      []string    `xml:"RmtInf>Ustrd,omitempty"`
+		Memo      *camtMemo   `xml:"RmtInf"`
+		At        string      `xml:"RltdDts>TxDtTm"`
+	}
+	camtMemo struct {
+		Pieces []string `xml:"Ustrd"`
 	}
 	camtParties struct {
 		Debtor          *camtParty        `xml:"Dbtr>Pty"`

@@ -191,6 +191,9 @@ type camt struct {
 		camtMoney
 		Reversal    bool     `xml:"RvslInd"`
 		Status      string   `xml:"Sts>Cd"`
+		Booked      string   `xml:"BookgDt>Dt"`
+		Valued      string   `xml:"ValDt>Dt"`
+		At          string   `xml:"NtryDtls>TxDtls>RltdDts>TxDtTm"`
 		ServicerRef string   `xml:"AcctSvcrRef"`
 		Kind        string   `xml:"BkTxCd>Prtry>Cd"`
 		EndToEnd    string   `xml:"NtryDtls>TxDtls>Refs>EndToEndId"`
@@ -239,6 +242,7 @@ func TestCamtSaysWhatTheBooksSay(t *testing.T) {
 	require.Equal(t, []string{"8", "CRDT 20.00 USD", "BOOK", "transfer/rent-0/post", "post", "rent-0", "us/world", "", "transfer/rent-0/post"},
 		[]string{in.Ref, in.String(), in.Status, in.ServicerRef, in.Kind, in.EndToEnd, in.Debtor, in.Creditor, in.Key})
 	require.Equal(t, []string{strings.Repeat("m", 140), strings.Repeat("m", 10)}, in.Memo)
+	require.Equal(t, []string{"2026-09-01", "2026-09-01", "2026-09-01T00:00:01Z"}, []string{in.Booked, in.Valued, in.At})
 	require.False(t, in.Reversal)
 	require.Equal(t, []string{"9", "DBIT 21.00 USD", "eu/bob"}, []string{out.Ref, out.String(), out.Creditor})
 	require.True(t, out.Reversal)
