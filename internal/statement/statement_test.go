@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"sync"
@@ -352,6 +353,46 @@ func TestStatementsAddUp(t *testing.T) {
 
 		require.Equal(rt, text, render(rt, newBook(statement.FormatCamt053, assetName, opening, amounts...)))
 	})
+}
+
+// A statement of any length needs little memory. It is not parallel: others need memory too.
+func TestLongStatements(t *testing.T) { //nolint:paralleltest // see above
+	const entries, heapMax = 50_000, 4 << 20
+	for _, format := range []statement.Format{statement.FormatCSV, statement.FormatCamt053} {
+		b := newBook(format, "USD", 0)
+		b.Period.Entries, b.Period.Closing = entries, ledger.AmountFromUnits(entries)
+		var heap runtime.MemStats
+		runtime.ReadMemStats(&heap)
+		before, most := heap.HeapAlloc, uint64(0)
+		pages := 0
+		read := func(after int64, limit int) ([]ledger.Entry, error) {
+			if pages++; pages%10 == 0 {
+				runtime.GC()
+				runtime.ReadMemStats(&heap)
+				most = max(most, heap.HeapAlloc)
+			}
+			page := make([]ledger.Entry, limit)
+			for i := range page {
+				n := after + int64(i) + 1
+				page[i] = ledger.Entry{
+					Version: n, Amount: ledger.AmountFromUnits(1), Balance: ledger.AmountFromUnits(n - b.Period.VersionBefore), Kind: ledger.KindPost,
+					Key: ledger.Key(fmt.Sprintf("transfer/%d/post", n)), Other: "world", At: september,
+				}
+			}
+			return page, nil
+		}
+		var written counter
+		require.NoError(t, statement.Render(&written, &b.Statement, statement.Pages(&b.Period, 1_000, read)))
+		require.Greater(t, int(written), 5_000_000)
+		require.Less(t, most, before+heapMax, "%s: %d bytes were written", format, written)
+	}
+}
+
+type counter int
+
+func (c *counter) Write(p []byte) (int, error) {
+	*c += counter(len(p))
+	return len(p), nil
 }
 
 // Entries that don't lead from the opening to the closing balance are an error, and the file stays what it was.
