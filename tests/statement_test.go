@@ -14,6 +14,8 @@ import (
 	"go.temporal.io/sdk/temporal"
 
 	"payonce/activities"
+	"payonce/ledger"
+	"payonce/ledger/postgres"
 	"payonce/tests/harness"
 	"payonce/workflows"
 )
@@ -46,9 +48,9 @@ func writeStatement(t *testing.T, w *harness.World, in workflows.StatementInput)
 // that comes later.
 func over(t *testing.T, w *harness.World, account, asset string) time.Time {
 	t.Helper()
-	ledger, name, _ := strings.Cut(account, "/")
+	books, name, _ := strings.Cut(account, "/")
 	var end time.Time
-	require.NoError(t, w.DB(t, ledger).QueryRow(t.Context(), `select coalesce(entry_at, clock_timestamp()) + '1 microsecond' from accounts where name = $1`, name).Scan(&end))
+	require.NoError(t, w.DB(t, books).QueryRow(t.Context(), `select coalesce(entry_at, clock_timestamp()) + '1 microsecond' from accounts where name = $1`, name).Scan(&end))
 	w.Fund(t, account, asset, "1")
 	return end.UTC()
 }
@@ -248,22 +250,22 @@ func TestStatementWriterIsKilled(t *testing.T) {
 	require.Equal(t, read(t, out), read(t, file.Path))
 }
 
-// payMany makes payments of 0.01 USD within a ledger, in as few workflows as there can be.
+// payMany makes payments of 0.01 USD on the ledger us, past the workflows: there are too many for a test that is about none of them.
 func payMany(t *testing.T, w *harness.World, from, to string, count int) {
 	t.Helper()
-	for begin := 0; begin < count; begin += workflows.GroupMax {
-		var in workflows.GroupInput
-		for i := begin; i < min(count, begin+workflows.GroupMax); i++ {
-			in.Transfers = append(in.Transfers, workflows.TransferInput{ID: fmt.Sprintf("many %d", i), From: from, To: to, Amount: "0.01", Asset: "USD"})
-		}
-		run, err := w.Temporal.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{
-			ID: workflows.GroupWorkflowID(w.Unique("many")), TaskQueue: workflows.TaskQueue,
-		}, workflows.TransferGroupWorkflow, in)
-		require.NoError(t, err)
-		var result workflows.GroupResult
-		require.NoError(t, run.Get(harness.Within(t, time.Minute), &result))
-		for _, end := range result.Ends {
-			require.Equal(t, workflows.StateCompleted, end.State, "%+v", end)
-		}
+	books, err := postgres.Open(t.Context(), postgres.Config{Name: "us", URL: w.LedgerURL("us"), ConnsMax: 2})
+	require.NoError(t, err)
+	defer books.Close()
+	var operations []ledger.Operation
+	for i := range count {
+		operations = append(operations, ledger.Operation{
+			Key: ledger.Key(fmt.Sprintf("transfer/many %d/post", i)), Kind: ledger.KindPost,
+			Legs: []ledger.Leg{{From: strings.TrimPrefix(from, "us/"), To: strings.TrimPrefix(to, "us/"), Asset: usd(), Amount: ledger.AmountFromUnits(1)}},
+		})
+	}
+	results, err := books.PostBatch(t.Context(), operations)
+	require.NoError(t, err)
+	for _, result := range results {
+		require.Equal(t, ledger.OutcomeApplied, result.Outcome.State, "%+v", result)
 	}
 }
