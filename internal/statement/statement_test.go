@@ -552,7 +552,7 @@ func TestWriterIsKilled(t *testing.T) {
 	t.Logf("seed %d", seed)
 	random := rand.New(rand.NewPCG(seed, seed))
 	killedInside := 0
-	const rounds = 12
+	const rounds = 8
 	for range rounds {
 		writer := exec.CommandContext(t.Context(), program)
 		writer.Env = append(os.Environ(), envWriter+"="+path)
