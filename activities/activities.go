@@ -31,6 +31,8 @@ type Ledger interface {
 	Accounts(ctx context.Context, page ledger.AccountsPage) ([]ledger.Account, error)
 	// BalanceAt is the balance of an account at a moment: after the last entry that is not later.
 	BalanceAt(ctx context.Context, name string, asset ledger.Asset, at time.Time) (ledger.Amount, error)
+	// Period reads what an account had at the two ends of a time that is over, or ledger.ErrPeriodUnfinished.
+	Period(ctx context.Context, query ledger.PeriodQuery) (ledger.Period, error)
 	// Entries reads entries of an account in the order of their versions.
 	Entries(ctx context.Context, page ledger.EntriesPage) ([]ledger.Entry, error)
 
@@ -48,6 +50,9 @@ type Ledger interface {
 // Activities are the activities of one worker process. Register the pointer with a Temporal worker; the names of the
 // activities are the names of its methods.
 type Activities struct {
+	// StatementsDir is where StatementWrite keeps its files; "": this worker keeps none. It is set before the first use.
+	StatementsDir string
+
 	ledgers map[string]Ledger
 }
 

@@ -5,6 +5,7 @@ import (
 
 	"go.temporal.io/sdk/temporal"
 
+	"payonce/internal/statement"
 	"payonce/ledger"
 )
 
@@ -18,18 +19,22 @@ const (
 	ErrorReversalBlocked   = "ReversalBlocked"   // the money can't go back yet
 	ErrorAccountUnknown    = "AccountUnknown"
 	ErrorAccountConflict   = "AccountConflict"
+	ErrorPeriodUnfinished  = "PeriodUnfinished" // entries may still be added
 	ErrorOperationUnknown  = "OperationUnknown"
 	ErrorDeadLetterUnknown = "DeadLetterUnknown"
-	ErrorDecisionRefused   = "DecisionRefused" // the dead letter is not what the decision is about any more
-	ErrorPanic             = "Panic"           // a defect met this input
-	ErrorLedger            = "LedgerError"     // anything else
+	ErrorDecisionRefused   = "DecisionRefused"   // the dead letter is not what the decision is about any more
+	ErrorStatementMismatch = "StatementMismatch" // the books' entries don't lead from the opening to the closing balance
+	ErrorStatementsNotKept = "StatementsNotKept" // this worker keeps no files
+	ErrorPanic             = "Panic"             // a defect met this input
+	ErrorLedger            = "LedgerError"       // anything else
 )
 
 // errorTable is the one place that says what Temporal does with a ledger's error. An error that is not in it is
 // retried up to the attempt cap.
 //
 // ErrorLedgerUnavailable is retryable here; where attempts are capped, the workflow's retry policy ends the activity at it,
-// waits, and schedules it again, so that an outage uses up none of the step's attempts.
+// waits, and schedules it again, so that an outage uses up none of the step's attempts. ErrorPeriodUnfinished passes by itself
+// too; the workflows say for whom that is worth waiting.
 var errorTable = []struct {
 	is    error
 	typ   string
@@ -41,6 +46,8 @@ var errorTable = []struct {
 	{ledger.ErrReversalBlocked, ErrorReversalBlocked, true},
 	{ledger.ErrAccountUnknown, ErrorAccountUnknown, false},
 	{ledger.ErrAccountConflict, ErrorAccountConflict, false},
+	{ledger.ErrPeriodUnfinished, ErrorPeriodUnfinished, true},
+	{statement.ErrMismatch, ErrorStatementMismatch, false},
 	{ledger.ErrOperationUnknown, ErrorOperationUnknown, false},
 	{ledger.ErrDeadLetterUnknown, ErrorDeadLetterUnknown, false},
 	{ledger.ErrDecisionRefused, ErrorDecisionRefused, false},

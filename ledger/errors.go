@@ -29,6 +29,9 @@ var (
 	// ErrAccountConflict: an account command can't be carried out, because the account differs from what it assumes.
 	ErrAccountConflict = errors.New("the account can't be changed that way")
 
+	// ErrPeriodUnfinished: entries may still be added to the period. It passes by itself.
+	ErrPeriodUnfinished = errors.New("the period is not over")
+
 	// ErrOperationUnknown: the key has no outcome.
 	ErrOperationUnknown = errors.New("no operation with this key")
 

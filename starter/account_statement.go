@@ -10,6 +10,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"payonce/activities"
+	"payonce/internal/statement"
 	"payonce/ledger"
 	"payonce/starter/asking"
 	"payonce/workflows"
@@ -30,11 +31,20 @@ func (a *app) accountStatementCommand() *cobra.Command {
 	var in activities.AccountStatementInput
 	var from, to string
 	var limit int
+	var file statementFile
 	var timeout time.Duration
 	cmd := &cobra.Command{
 		Use:   "statement NAME",
-		Short: "List the entries of an account, oldest first",
-		Args:  cobra.ExactArgs(1),
+		Short: "List the entries of an account, oldest first, or write them to a file",
+		Long: `List the entries of an account, oldest first, or write them to a file.
+
+With --out the period from --from to --to is written as a file for an accountant: CSV, or camt.053, the ISO 20022 message that
+accounting programs read. The period must be over. The same command writes the same bytes again; the file is replaced as a
+whole, also when the command is interrupted. In a folder its name follows from the account and the period.`,
+		Example: `  starter account statement us/alice --from 2026-09-01
+  starter account statement us/alice --from 2026-09-01 --to 2026-10-01 --out statements/
+  starter account statement us/alice --from 2026-09-01 --to 2026-10-01 --out september.xml --format camt053`,
+		Args: cobra.ExactArgs(1),
 		RunE: a.command(func(cmd *cobra.Command, args []string) error {
 			var err error
 			in.Account = args[0]
@@ -50,12 +60,24 @@ func (a *app) accountStatementCommand() *cobra.Command {
 			if limit < 0 {
 				return usagef("limit: %d is below 0", limit)
 			}
+			if file.out != "" {
+				if limit > 0 {
+					return usagef("limit: a file has all entries of its period")
+				}
+				return a.accountStatementFile(cmd.Context(), in, file, timeout)
+			}
+			if file.format != "" {
+				return usagef("format: it is that of a file: name --out")
+			}
 			return a.accountStatement(cmd.Context(), in, limit, timeout)
 		}),
 	}
 	cmd.Flags().StringVar(&from, "from", "", "the first moment: 2006-01-02T15:04:05Z, or a date, which begins at 00:00 UTC")
 	cmd.Flags().StringVar(&to, "to", "", "the first moment that is not included any more")
 	cmd.Flags().IntVar(&limit, "limit", 0, "the most entries to list; 0 is all")
+	cmd.Flags().StringVar(&file.out, "out", "", "write a file: its path, or a folder")
+	cmd.Flags().StringVar(&file.format, "format", "", "the form of the file: csv or camt053 (default csv)")
+	completeWith(cmd, "format", statement.Formats()...)
 	assetFlag(cmd, &in.Asset)
 	timeoutFlag(cmd, &timeout, timeoutAccount)
 	return cmd

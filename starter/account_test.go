@@ -1,8 +1,12 @@
 package main
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -137,6 +141,57 @@ func TestStatement(t *testing.T) {
 	require.Regexp(t, `(?m)^balance so far +19\.00$`, text)
 
 	require.Equal(t, exitRejected, starter(t, "account", "set", "us/alice", "--status", "closed").code, "it holds money")
+}
+
+func TestStatementFile(t *testing.T) {
+	newFundedWorld(t)
+	began := time.Now().Add(-time.Minute).UTC().Truncate(time.Second).Format(time.RFC3339)
+	id := newID(t)
+	pay := func(n int) {
+		succeeds(t, "transfer", "--id", fmt.Sprintf("%s %d", id, n), "--from", "us/alice", "--to", "eu/bob", "--amount", "1.00", "--asset", "USD", "--memo", "rent")
+	}
+	pay(1)
+	end := time.Now().UTC().Truncate(time.Microsecond).Add(time.Microsecond).Format(time.RFC3339Nano)
+	dir := t.TempDir()
+	write := func(out string, args ...string) []string {
+		return append([]string{"account", "statement", "us/alice", "--from", began, "--to", end, "--out", out}, args...)
+	}
+	got := starter(t, write(dir)...)
+	require.Equal(t, exitUsage, got.code, "nothing came after it yet, and less than a minute has passed")
+	require.Contains(t, got.stderr, "the period is not over")
+	pay(2)
+
+	document := object(t, exitDone, write(dir)...)
+	path, _ := document["path"].(string)
+	require.Equal(t, filepath.Join(dir, "us", "alice"), filepath.Dir(path))
+	first, err := os.ReadFile(path)
+	require.NoError(t, err)
+	digest := sha256.Sum256(first)
+	require.Equal(t, map[string]any{
+		"account": "us/alice", "asset": "USD/2", "from": began, "to": end, "opening_balance": "0.00", "closing_balance": "19.00",
+		"version_before": 0.0, "entries": 2.0, "format": "csv", "path": path, "bytes": float64(len(first)), "sha256": hex.EncodeToString(digest[:]),
+	}, document)
+	require.Contains(t, string(first), "-1.00,19.00,withdraw,eu/bob,transfer/"+id+" 1/withdraw,rent\r\n")
+
+	pay(3)
+	require.Equal(t, document, object(t, exitDone, write(dir)...))
+	exact := filepath.Join(t.TempDir(), "new", "september.csv")
+	require.Contains(t, succeeds(t, write(exact)...), "closing  19.00\n")
+	for _, again := range []string{path, exact} {
+		text, err := os.ReadFile(again)
+		require.NoError(t, err)
+		require.Equal(t, first, text)
+	}
+
+	require.Equal(t, exitDone, starter(t, write(dir+"/", "--format", "camt053")...).code)
+	parts, err := filepath.Glob(filepath.Join(dir, "us", "alice", "*"))
+	require.NoError(t, err)
+	require.Len(t, parts, 2)
+
+	require.Equal(t, exitUsage, starter(t, write(os.DevNull)...).code)
+	unknown := write(dir)
+	unknown[2] = "us/nobody"
+	require.Equal(t, exitUsage, starter(t, unknown...).code)
 }
 
 func TestNoWorkerAnswers(t *testing.T) {

@@ -100,6 +100,7 @@ var applicationCodes = map[string]exitCode{
 	activities.ErrorInvalidInput:      exitUsage,
 	activities.ErrorAccountUnknown:    exitUsage,
 	activities.ErrorOperationUnknown:  exitUsage,
+	activities.ErrorPeriodUnfinished:  exitUsage,
 	activities.ErrorDeadLetterUnknown: exitUsage,
 	activities.ErrorAccountConflict:   exitRejected,
 	activities.ErrorKeyConflict:       exitDifferent,

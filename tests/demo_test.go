@@ -87,6 +87,7 @@ func TestDemo(t *testing.T) { //nolint:paralleltest // see above
 		{"other-content", "10.00", "10.00", "", ""},
 		{"poison", "20.00", "0.00", "deposit/before", "fail"},
 		{"late-attempt", "20.00", "0.00", "deposit/before", "freeze"},
+		{"statement-rewritten", "10.00", "10.00", "entries/before", "kill"},
 	}
 	require.Len(t, report.Scenarios, len(wants))
 	for i, want := range wants {
@@ -102,7 +103,7 @@ func TestDemo(t *testing.T) { //nolint:paralleltest // see above
 		}
 	}
 	// The late attempt is that of the process that was frozen, and it ran after it was thawed.
-	events := report.Scenarios[len(wants)-1].Events
+	events := report.Scenarios[len(wants)-2].Events
 	frozen := slices.IndexFunc(events, func(e demoEvent) bool { return e.did("fault", "deposit/before", "freeze") })
 	late := slices.IndexFunc(events, func(e demoEvent) bool { return e.did("answer", "deposit/after", "sealed") })
 	thawed := slices.IndexFunc(events, func(e demoEvent) bool { return strings.Contains(e.Text, "SIGCONT") })

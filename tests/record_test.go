@@ -198,6 +198,16 @@ func recordings() []recording {
 				require.NoError(t, err)
 			},
 		},
+		{
+			// The worker keeps none, so that no path of its machine is in the history.
+			name: "statement-not-kept", workflow: "recorded-statement",
+			during: func(t *testing.T, s *recorder) {
+				t.Helper()
+				_, err := s.Temporal.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{ID: "recorded-statement", TaskQueue: workflows.TaskQueue},
+					workflows.StatementWriteWorkflow, workflows.StatementInput{Account: "us/alice", Last: "month"})
+				require.NoError(t, err)
+			},
+		},
 	}...)
 }
 

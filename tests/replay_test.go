@@ -60,6 +60,7 @@ var ends = map[string]string{
 	"rejected":                         "rejected",
 	"reset":                            "completed",
 	"restarted-after-terminate":        "completed",
+	"statement-not-kept":               activities.ErrorStatementsNotKept,
 	"wrong-key-taken":                  workflows.ErrorKeyConflict,
 	"wrong-malformed":                  workflows.ErrorInvalidInput,
 }
@@ -90,6 +91,7 @@ func TestReplay(t *testing.T) {
 		*options = workflows.StepOptions{TimeoutStartToClose: time.Millisecond, BackoffFirst: time.Millisecond, BackoffMax: time.Millisecond, AttemptsMax: 1}
 	}
 	impatient.Fast = workflows.FastOptions{TimeoutStartToClose: time.Millisecond, AttemptsMax: 1, Backoff: time.Millisecond}
+	impatient.Write = workflows.WriteOptions{TimeoutHeartbeat: time.Millisecond, BackoffFirst: time.Millisecond, BackoffMax: time.Millisecond, Within: time.Millisecond}
 	impatient.Outage = workflows.OutageOptions{Budget: time.Millisecond, BackoffFirst: time.Millisecond, BackoffMax: time.Millisecond}
 	recorded := histories(t, historiesDir)
 	for name, options := range map[string]workflows.Options{
@@ -154,7 +156,11 @@ func endOf(t *testing.T, recorded *history.History) string {
 		}
 		return result.State
 	case enums.EVENT_TYPE_WORKFLOW_EXECUTION_FAILED:
-		return last.GetWorkflowExecutionFailedEventAttributes().GetFailure().GetApplicationFailureInfo().GetType()
+		failure := last.GetWorkflowExecutionFailedEventAttributes().GetFailure()
+		if failure.GetActivityFailureInfo() != nil {
+			failure = failure.GetCause()
+		}
+		return failure.GetApplicationFailureInfo().GetType()
 	default:
 		return last.GetEventType().String()
 	}

@@ -35,6 +35,11 @@ func (w *Workflows) AccountStatement(ctx workflow.Context, in activities.Account
 	return askAboutAccount[activities.AccountStatement](ctx, w, AccountStatementWorkflow, in.Account, in)
 }
 
+// AccountPeriod reads what an account had at the two ends of a time that is over.
+func (w *Workflows) AccountPeriod(ctx workflow.Context, in activities.AccountPeriodInput) (activities.AccountPeriod, error) {
+	return askAboutAccount[activities.AccountPeriod](ctx, w, AccountPeriodWorkflow, in.Account, in)
+}
+
 // DeadLetterList reads the dead letters of a ledger.
 func (w *Workflows) DeadLetterList(ctx workflow.Context, in activities.DeadLetterListInput) (activities.DeadLetterList, error) {
 	return ask[activities.DeadLetterList](ctx, w, DeadLetterListWorkflow, in.Ledger, in)
@@ -70,6 +75,8 @@ func ask[T any](ctx workflow.Context, w *Workflows, activity, ledgerName string,
 		return answer, invalidInput(err)
 	}
 	options := w.options.Ask.durable(ledgerName, "")
+	// It passes, but for a period that ends tomorrow not while somebody waits.
+	options.RetryPolicy.NonRetryableErrorTypes = []string{activities.ErrorPeriodUnfinished}
 	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), activity, in).Get(ctx, &answer)
 	return answer, err
 }

@@ -463,6 +463,7 @@ const (
 	AccountShowWorkflow      = "AccountShow"
 	AccountListWorkflow      = "AccountList"
 	AccountStatementWorkflow = "AccountStatement"
+	AccountPeriodWorkflow    = "AccountPeriod"
 	DeadLetterListWorkflow   = "DeadLetterList"
 	DeadLetterShowWorkflow   = "DeadLetterShow"
 	// OperationListWorkflow runs on a worker of TaskQueue and sees the ledgers which that worker holds.

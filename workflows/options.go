@@ -25,6 +25,8 @@ type Options struct {
 	Outage OutageOptions
 	// Ask is how the command line's reads and account commands run. The caller's own time-out ends them.
 	Ask StepOptions
+	// Write is how a statement's file is written.
+	Write WriteOptions
 }
 
 // FastOptions bound the fast path of a step.
@@ -53,6 +55,18 @@ type OutageOptions struct {
 	BackoffMax   time.Duration
 }
 
+// WriteOptions bound the writing of a file, which takes as long as there is to write. Backoff doubles from BackoffFirst up to
+// BackoffMax.
+type WriteOptions struct {
+	// TimeoutHeartbeat is how long a worker may be silent, which tells of itself with each page, before another one begins
+	// anew.
+	TimeoutHeartbeat time.Duration
+	BackoffFirst     time.Duration
+	BackoffMax       time.Duration
+	// Within bounds all attempts together, also in the queue of a ledger that no worker serves: there is no other cap.
+	Within time.Duration
+}
+
 // DefaultOptions returns the production values. A ledger's own time-outs are below TimeoutStartToClose, so that a step
 // that is given up here has normally been given up there.
 func DefaultOptions() Options {
@@ -63,6 +77,8 @@ func DefaultOptions() Options {
 		Record:  StepOptions{TimeoutStartToClose: 10 * time.Second, BackoffFirst: 500 * time.Millisecond, BackoffMax: time.Minute},
 		Outage:  OutageOptions{Budget: 24 * time.Hour, BackoffFirst: time.Second, BackoffMax: time.Minute},
 		Ask:     StepOptions{TimeoutStartToClose: 10 * time.Second, BackoffFirst: 200 * time.Millisecond, BackoffMax: 5 * time.Second},
+		// Within a day another run of its schedule is due.
+		Write: WriteOptions{TimeoutHeartbeat: time.Minute, BackoffFirst: 5 * time.Second, BackoffMax: 5 * time.Minute, Within: 24 * time.Hour},
 	}
 }
 
@@ -107,6 +123,17 @@ func (o StepOptions) capped(ledgerName, summary string, attemptsMax int32, withi
 	options.RetryPolicy.MaximumAttempts = attemptsMax
 	options.RetryPolicy.NonRetryableErrorTypes = []string{activities.ErrorLedgerUnavailable}
 	return options
+}
+
+// long returns the options of an activity that takes as long as it takes.
+func (o WriteOptions) long(ledgerName, summary string) workflow.ActivityOptions {
+	return workflow.ActivityOptions{
+		TaskQueue:              LedgerTaskQueue(ledgerName),
+		Summary:                summary,
+		ScheduleToCloseTimeout: o.Within,
+		HeartbeatTimeout:       o.TimeoutHeartbeat,
+		RetryPolicy:            &temporal.RetryPolicy{InitialInterval: o.BackoffFirst, BackoffCoefficient: 2, MaximumInterval: o.BackoffMax},
+	}
 }
 
 // reconcileOptions are those of the activity that verifies and reconciles. It reads everything there is, so that it takes as

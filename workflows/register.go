@@ -25,6 +25,8 @@ func (w *Workflows) Register(registry worker.WorkflowRegistry) {
 		AccountShowWorkflow:      decoding(w.AccountShow),
 		AccountListWorkflow:      decoding(w.AccountList),
 		AccountStatementWorkflow: decoding(w.AccountStatement),
+		AccountPeriodWorkflow:    decoding(w.AccountPeriod),
+		StatementWriteWorkflow:   decoding(w.StatementWrite),
 		DeadLetterListWorkflow:   decoding(w.DeadLetterList),
 		DeadLetterShowWorkflow:   decoding(w.DeadLetterShow),
 		DeadLetterDecideWorkflow: decoding(w.DeadLetterDecide),

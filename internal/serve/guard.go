@@ -72,6 +72,10 @@ func (g *guard) BalanceAt(ctx context.Context, name string, asset ledger.Asset, 
 	return guarded(ctx, g, func() (ledger.Amount, error) { return g.books.BalanceAt(ctx, name, asset, at) })
 }
 
+func (g *guard) Period(ctx context.Context, query ledger.PeriodQuery) (ledger.Period, error) {
+	return guarded(ctx, g, func() (ledger.Period, error) { return g.books.Period(ctx, query) })
+}
+
 func (g *guard) Entries(ctx context.Context, page ledger.EntriesPage) ([]ledger.Entry, error) {
 	return guarded(ctx, g, func() ([]ledger.Entry, error) { return g.books.Entries(ctx, page) })
 }

@@ -71,7 +71,9 @@ func (s *server) activities() *activities.Activities {
 		}
 		books[l.name] = &guard{books: wrapped, gate: l.gate}
 	}
-	return activities.New(books)
+	acts := activities.New(books)
+	acts.StatementsDir = s.config.StatementsDir
+	return acts
 }
 
 // closeLedgers closes the connections. With work left it does not wait for that.

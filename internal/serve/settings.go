@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"log/slog"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
@@ -26,6 +28,8 @@ type Settings struct {
 	StopTimeout time.Duration
 	PoolSize    int
 	Workflows   workflows.Options
+	// StatementsDir is a folder that is there; "": the worker keeps no statements.
+	StatementsDir string
 }
 
 // VerifySettings are what an operator sets for a verification.
@@ -69,6 +73,8 @@ func ReadSettings(env envconfig.EnvLookup) (Settings, error) {
 		StopTimeout: r.duration(EnvStopTimeout, stopTimeoutDefault),
 		PoolSize:    r.integer(EnvPoolSize, poolSizeDefault, poolSizeMin, poolSizeMax),
 		Workflows:   workflows.DefaultOptions(),
+
+		StatementsDir: r.folder(EnvStatementsDir),
 	}
 	s.Workflows.Forward.AttemptsMax = int32(r.integer(EnvAttemptsMax, int(s.Workflows.Forward.AttemptsMax), 1, attemptsMaxMax)) //nolint:gosec // bounded
 	s.Workflows.Outage.Budget = r.duration(EnvOutageBudget, s.Workflows.Outage.Budget)
@@ -183,6 +189,18 @@ func (r *reader) listen() string {
 		r.fail(EnvListen, "%q is not host:port, such as :9090 or 127.0.0.1:9090", address)
 	}
 	return address
+}
+
+// folder is one that is there. It is not made: where a disk is not mounted, files must not be kept beside it.
+func (r *reader) folder(variable string) string {
+	dir := r.get(variable)
+	if dir == "" {
+		return ""
+	}
+	if info, err := os.Stat(dir); err != nil || !info.IsDir() || !filepath.IsAbs(dir) {
+		r.fail(variable, "%q is not the absolute path of a folder that is there", dir)
+	}
+	return dir
 }
 
 func (r *reader) duration(variable string, byDefault time.Duration) time.Duration {

@@ -211,7 +211,7 @@ func TestReadSettings(t *testing.T) {
 	t.Run("all set", func(t *testing.T) {
 		got, err := ReadSettings(with(map[string]string{
 			"PAYONCE_LISTEN": ":9090", "PAYONCE_STOP_TIMEOUT": "1m", "PAYONCE_POOL_SIZE": "32",
-			"PAYONCE_ATTEMPTS_MAX": "3", "PAYONCE_OUTAGE_BUDGET": "90m",
+			"PAYONCE_ATTEMPTS_MAX": "3", "PAYONCE_OUTAGE_BUDGET": "90m", "PAYONCE_STATEMENTS_DIR": "/",
 			"TEMPORAL_ADDRESS": "temporal.example:7233", "TEMPORAL_NAMESPACE": "money", "TEMPORAL_API_KEY": password,
 		}))
 		require.NoError(t, err)
@@ -220,6 +220,7 @@ func TestReadSettings(t *testing.T) {
 		assert.Equal(t, 32, got.PoolSize)
 		assert.EqualValues(t, 3, got.Workflows.Forward.AttemptsMax)
 		assert.Equal(t, 90*time.Minute, got.Workflows.Outage.Budget)
+		assert.Equal(t, "/", got.StatementsDir)
 		assert.Equal(t, "temporal.example:7233", got.Temporal.HostPort)
 		assert.Equal(t, "money", got.Temporal.Namespace)
 		assert.NotNil(t, got.Temporal.Credentials)
@@ -240,6 +241,9 @@ func TestReadSettings(t *testing.T) {
 		"no number":           {"PAYONCE_POOL_SIZE", "many", `PAYONCE_POOL_SIZE: "many" is not a whole number from 2 to 1000`},
 		"too few":             {"PAYONCE_POOL_SIZE", "1", "from 2 to 1000"},
 		"no attempts":         {"PAYONCE_ATTEMPTS_MAX", "0", "PAYONCE_ATTEMPTS_MAX: "},
+		"no folder":           {"PAYONCE_STATEMENTS_DIR", "/no/such/folder", `PAYONCE_STATEMENTS_DIR: "/no/such/folder" is not the absolute path of a folder`},
+		"a folder somewhere":  {"PAYONCE_STATEMENTS_DIR", ".", "PAYONCE_STATEMENTS_DIR: "},
+		"a file":              {"PAYONCE_STATEMENTS_DIR", "/etc/passwd", "PAYONCE_STATEMENTS_DIR: "},
 		"no such profile":     {"TEMPORAL_PROFILE", "nobody", "TEMPORAL_…: unable to find profile nobody"},
 		"no such key":         {"TEMPORAL_TLS_CLIENT_KEY_PATH", "/no/such.pem", "TEMPORAL_…: invalid TLS config"},
 	} {

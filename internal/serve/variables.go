@@ -30,6 +30,7 @@ const (
 	EnvPoolSize           = "PAYONCE_POOL_SIZE"
 	EnvAttemptsMax        = "PAYONCE_ATTEMPTS_MAX"
 	EnvOutageBudget       = "PAYONCE_OUTAGE_BUDGET"
+	EnvStatementsDir      = "PAYONCE_STATEMENTS_DIR"
 )
 
 // The worker's commands that read settings.
@@ -101,6 +102,10 @@ func Variables() []Variable {
 		{
 			Name: EnvOutageBudget, Default: "`24h`", Commands: run,
 			Meaning: "how long a step waits, in all, for a ledger that can't be reached",
+		},
+		{
+			Name: EnvStatementsDir, Flag: "statements-dir", Commands: run,
+			Meaning: "the folder where statements are written, on a disk that all workers of a ledger share; unset, none are",
 		},
 
 		temporal("TEMPORAL_ADDRESS", "`localhost:7233`", "Temporal's frontend, host:port"),

@@ -178,9 +178,15 @@ func readAccount(ctx context.Context, conn *pgx.Conn, name string, asset ledger.
 		return ledger.Account{}, translate(err)
 	}
 	accounts, err := pgx.CollectRows(rows, scanAccount)
-	switch {
-	case err != nil:
+	if err != nil {
 		return ledger.Account{}, translate(err)
+	}
+	return theAccount(accounts, name, asset)
+}
+
+// theAccount is the one that accountSQL has found.
+func theAccount(accounts []ledger.Account, name string, asset ledger.Asset) (ledger.Account, error) {
+	switch {
 	case len(accounts) == 0:
 		return ledger.Account{}, fmt.Errorf("%w: %s", ledger.ErrAccountUnknown, accountView(name, asset))
 	case len(accounts) > 1:

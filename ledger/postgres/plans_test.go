@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"fmt"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -56,6 +57,8 @@ func TestReadsDoNotGrowWithTheBooks(t *testing.T) {
 	_, err = l.Resolve(t.Context(), seal(post("sealed", "a1", "a2", "1")))
 	require.NoError(t, err)
 	_, err = l.Entries(t.Context(), ledger.EntriesPage{Account: "a7", Limit: 10})
+	require.NoError(t, err)
+	_, err = l.Period(t.Context(), ledger.PeriodQuery{Account: "a7", From: time.Now().Add(-time.Hour).Truncate(time.Second), To: time.Now().Add(-time.Minute * 2).Truncate(time.Second)})
 	require.NoError(t, err)
 	l.Close() // the session reports what it has read when it ends
 

@@ -19,6 +19,23 @@ type baseline = ledger.Amount
 
 // setUp opens A and B and gives A its money, all through the workflows that everybody uses.
 func (p *play) setUp(ctx context.Context) error {
+	if err := p.open(ctx); err != nil {
+		return err
+	}
+	result, err := p.client.Transfer(ctx, workflows.TransferInput{
+		ID: p.transferID + "-funds", From: LedgerSource + "/" + world, To: p.a, Amount: funds, Asset: asset,
+	})
+	if err == nil && result.State != workflows.StateCompleted {
+		err = errors.New(string(result.State))
+	}
+	if err != nil {
+		return fmt.Errorf("fund A: %w", err)
+	}
+	return p.begin(ctx)
+}
+
+// open opens A, B and the account that A's money comes from.
+func (p *play) open(ctx context.Context) error {
 	source := LedgerSource + "/" + world
 	group, groupCtx := errgroup.WithContext(ctx)
 	for _, in := range []activities.AccountOpenInput{
@@ -34,15 +51,11 @@ func (p *play) setUp(ctx context.Context) error {
 	if err := group.Wait(); err != nil {
 		return fmt.Errorf("open the accounts: %w", err)
 	}
-	result, err := p.client.Transfer(ctx, workflows.TransferInput{
-		ID: p.transferID + "-funds", From: source, To: p.a, Amount: funds, Asset: asset,
-	})
-	if err == nil && result.State != workflows.StateCompleted {
-		err = errors.New(string(result.State))
-	}
-	if err != nil {
-		return fmt.Errorf("fund A: %w", err)
-	}
+	return nil
+}
+
+// begin notes and tells what is there before anything breaks.
+func (p *play) begin(ctx context.Context) error {
 	balances, between, err := p.balances(ctx)
 	if err != nil {
 		return err

@@ -5,8 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"payonce/internal/faultworker/fault"
-	"payonce/ledger"
 	"payonce/workflows"
 )
 
@@ -20,9 +18,7 @@ func clientRetries() *scenario {
 			a: amount, b: amount,
 			ends:     map[string]int{string(workflows.StateCompleted): callers + 1},
 			attached: callers,
-			met: []meeting{
-				{fault.KindWithdraw, ledger.OutcomeApplied, false}, {fault.KindDeposit, ledger.OutcomeApplied, false},
-			},
+			met:      firstTime(),
 			recorded: bothApplied(),
 		},
 		play: func(ctx context.Context, p *play) error {
@@ -56,10 +52,8 @@ func otherContent() *scenario {
 		moral: "an error that says so, and only the first request moved money",
 		want: expectation{
 			a: amount, b: amount,
-			ends: map[string]int{string(workflows.StateCompleted): 1, endDifferent: 1},
-			met: []meeting{
-				{fault.KindWithdraw, ledger.OutcomeApplied, false}, {fault.KindDeposit, ledger.OutcomeApplied, false},
-			},
+			ends:     map[string]int{string(workflows.StateCompleted): 1, endDifferent: 1},
+			met:      firstTime(),
 			recorded: bothApplied(),
 		},
 		play: func(ctx context.Context, p *play) error {

@@ -62,5 +62,6 @@ func quick() workflows.Options {
 		Record:  workflows.StepOptions{TimeoutStartToClose: 2 * time.Second, BackoffFirst: 200 * time.Millisecond, BackoffMax: time.Second},
 		Outage:  workflows.OutageOptions{Budget: 20 * time.Second, BackoffFirst: 200 * time.Millisecond, BackoffMax: time.Second},
 		Ask:     workflows.StepOptions{TimeoutStartToClose: 2 * time.Second, BackoffFirst: 100 * time.Millisecond, BackoffMax: time.Second},
+		Write:   workflows.WriteOptions{TimeoutHeartbeat: 2 * time.Second, BackoffFirst: 200 * time.Millisecond, BackoffMax: time.Second, Within: time.Minute},
 	}
 }

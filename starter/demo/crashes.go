@@ -16,9 +16,7 @@ func neverStarted() *scenario {
 		title: "the worker dies before the step reaches the ledger",
 		stake: "The client hears nothing. Nothing was paid, and if nobody tries again, nothing ever will be.",
 		moral: "paid once, by the worker that took over",
-		want: expectation{met: []meeting{
-			{fault.KindWithdraw, ledger.OutcomeApplied, false}, {fault.KindDeposit, ledger.OutcomeApplied, false},
-		}},
+		want:  expectation{met: firstTime()},
 	}, fault.Point{Kind: fault.KindWithdraw, Moment: fault.Before})
 }
 
@@ -74,6 +72,11 @@ func crash(s *scenario, point fault.Point) *scenario {
 		return sent.wait()
 	}
 	return s
+}
+
+// firstTime is what the steps of a transfer meet that nothing has happened to before.
+func firstTime() []meeting {
+	return []meeting{{fault.KindWithdraw, ledger.OutcomeApplied, false}, {fault.KindDeposit, ledger.OutcomeApplied, false}}
 }
 
 // bothApplied is what the ledgers have of a transfer that arrived.

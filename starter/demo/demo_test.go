@@ -13,6 +13,7 @@ func TestNames(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []string{
 		"no-key", "never-started", "reply-lost", "partly-applied", "client-retries", "other-content", "poison", "late-attempt",
+		"statement-rewritten",
 	}, Names())
 	require.NoError(t, CheckNames(nil))
 	require.NoError(t, CheckNames(Names()))
@@ -26,7 +27,7 @@ func TestChooseKeepsTheOrder(t *testing.T) {
 		names = append(names, s.name)
 	}
 	require.Equal(t, []string{"no-key", "poison"}, names)
-	require.Len(t, choose(nil), 8)
+	require.Len(t, choose(nil), 9)
 }
 
 // The demo is right only if each part of it is.

@@ -6,5 +6,5 @@
 // clients were told, the recorded outcomes and the faults are those that it must have. [judge] decides that, and nothing
 // else does.
 //
-// What it does not promise: to be a test of everything. It shows eight ways; tests/ has the others.
+// What it does not promise: to be a test of everything. It shows nine ways; tests/ has the others.
 package demo

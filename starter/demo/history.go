@@ -7,6 +7,8 @@ import (
 
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/history/v1"
+
+	"payonce/workflows"
 )
 
 // watch follows a workflow's history, and tells what it has of time-outs and of activities that were given up. The
@@ -53,6 +55,9 @@ func (m *memory) text(event *history.HistoryEvent) string {
 	case enums.EVENT_TYPE_ACTIVITY_TASK_STARTED:
 		started := event.GetActivityTaskStartedEventAttributes()
 		m.started[started.GetScheduledEventId()] = started
+		if started.GetLastFailure().GetTimeoutFailureInfo() != nil {
+			return fmt.Sprintf("heard nothing of the %s: gave it to another worker, attempt %d", m.step(started.GetScheduledEventId()), started.GetAttempt())
+		}
 	case enums.EVENT_TYPE_ACTIVITY_TASK_TIMED_OUT:
 		id := event.GetActivityTaskTimedOutEventAttributes().GetScheduledEventId()
 		return fmt.Sprintf("hears nothing of the %s for %s, %s: outcome unknown",
@@ -66,6 +71,9 @@ func (m *memory) text(event *history.HistoryEvent) string {
 }
 
 func (m *memory) step(scheduled int64) string {
+	if m.scheduled[scheduled].GetActivityType().GetName() == workflows.StatementWriteWorkflow {
+		return "statement"
+	}
 	return strings.ToLower(m.scheduled[scheduled].GetActivityType().GetName())
 }
 

@@ -45,6 +45,7 @@ func judge(want expectation, got observation) []string {
 	if want.lateMet != "" {
 		problems = append(problems, judgeLate(want.lateMet, got)...)
 	}
+	problems = append(problems, judgeFiles(want, got)...)
 	return append(problems, judgeLetters(want, got)...)
 }
 
@@ -106,6 +107,29 @@ func judgeLate(want ledger.OutcomeState, got observation) []string {
 		return []string{"the late attempt was thawed, and nothing was heard of it"}
 	}
 	return []string{"no attempt was thawed: nothing was proved"}
+}
+
+// judgeFiles checks that a statement was there as a whole or not at all, and twice the same.
+func judgeFiles(want expectation, got observation) []string {
+	if want.entries == 0 {
+		return nil
+	}
+	var problems []string
+	if got.part == 0 {
+		problems = append(problems, "the worker was killed before it had written anything: nothing was proved")
+	}
+	if len(got.files) != 2 {
+		return append(problems, fmt.Sprintf("%d statements were written, and 2 must be", len(got.files)))
+	}
+	for _, file := range got.files {
+		if file.entries != want.entries {
+			problems = append(problems, fmt.Sprintf("a statement has %d entries, and must have %d", file.entries, want.entries))
+		}
+	}
+	if got.files[0].digest != got.files[1].digest {
+		problems = append(problems, "the statement that was disturbed is not the one that was not")
+	}
+	return problems
 }
 
 func judgeLetters(want expectation, got observation) []string {

@@ -44,6 +44,10 @@ func fulfilled(want expectation) observation {
 			fault.Event{Event: fault.EventResumed, PID: 1, Point: fault.Point{Kind: fault.KindDeposit, Moment: fault.Before}, Key: keyOf(fault.KindDeposit)},
 			fault.Event{Event: fault.EventAnswer, PID: 1, Point: fault.Point{Kind: fault.KindDeposit, Moment: fault.After}, Key: keyOf(fault.KindDeposit), State: want.lateMet, Repeat: true})
 	}
+	if want.entries > 0 {
+		got.part = 1
+		got.files = []seenFile{{"digest", want.entries}, {"digest", want.entries}}
+	}
 	if want.letter != "" {
 		got.letters = []activities.DeadLetterView{{Step: string(want.letter), Place: ledger.PlaceSource}}
 	}
@@ -139,6 +143,30 @@ var breaks = map[string]func(o *observation) (ok bool){
 		}
 		o.announced[i], o.announced[i+1] = o.announced[i+1], o.announced[i]
 		return true
+	},
+	"no part of a file": func(o *observation) bool {
+		ok := o.part > 0
+		o.part = 0
+		return ok
+	},
+	"one file": func(o *observation) bool {
+		ok := len(o.files) > 1
+		o.files = o.files[:min(1, len(o.files))]
+		return ok
+	},
+	"another file": func(o *observation) bool {
+		ok := len(o.files) > 1
+		if ok {
+			o.files[1].digest = "another"
+		}
+		return ok
+	},
+	"a file with fewer entries": func(o *observation) bool {
+		ok := len(o.files) > 1
+		for i := range o.files {
+			o.files[i].entries--
+		}
+		return ok
 	},
 	"no dead letter": func(o *observation) bool {
 		ok := len(o.letters) > 0

@@ -22,6 +22,16 @@ type observation struct {
 	recorded map[workflows.Step]ledger.OutcomeState
 	// letters are the transfer's dead letters.
 	letters []activities.DeadLetterView
+	// part is how much of a statement a killed worker had written, and files are the statements that were there after each
+	// time that one was asked for.
+	part  int64
+	files []seenFile
+}
+
+// seenFile is a statement as it was found.
+type seenFile struct {
+	digest  string
+	entries int
 }
 
 // end is what one call of a client was told.
@@ -50,6 +60,9 @@ type expectation struct {
 	lateMet ledger.OutcomeState
 	// letter is the step that must have been set aside, with the transfer ended; "" for none.
 	letter workflows.Step
+	// entries is how many the statement must have, that a killed worker began and another one wrote, and that was then written
+	// once more; 0 for no statement.
+	entries int
 	// keyless: the transfer has no keys, so that a step may count twice.
 	keyless bool
 }

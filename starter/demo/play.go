@@ -21,6 +21,7 @@ type play struct {
 
 	transferID string
 	a, b       string // the accounts: "us/…", "eu/…"
+	statements string // the folder where the workers keep statements; "" for none
 	transit    baseline
 
 	workers []*actor
@@ -105,10 +106,13 @@ func (p *play) heard(who string, e fault.Event) {
 	}
 }
 
-// isOurs says whether a key, or what stands for one where there are none, is of the scenario's transfer.
+// isOurs says whether a key, or what stands for one where there are none, is of the scenario's transfer, or of its statement.
 func (p *play) isOurs(key string) bool {
-	return strings.HasPrefix(key, workflows.TransferWorkflowID(p.transferID)+"/") || strings.HasPrefix(key, naiveWorkflowID(p.transferID)+"/")
+	return key == nameOf(p.a) || strings.HasPrefix(key, workflows.TransferWorkflowID(p.transferID)+"/") || strings.HasPrefix(key, naiveWorkflowID(p.transferID)+"/")
 }
+
+// nameOf is an account's name within its ledger.
+func nameOf(account string) string { return account[strings.IndexByte(account, '/')+1:] }
 
 // fault is one that strikes the scenario's transfer alone.
 func (p *play) fault(kind fault.Kind, moment fault.Moment, action fault.Action) fault.Fault {

@@ -29,5 +29,6 @@ func scenarios() []*scenario {
 		clientRetries(), otherContent(),
 		poison(),
 		lateAttempt(),
+		statementRewritten(),
 	}
 }

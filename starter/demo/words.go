@@ -30,6 +30,9 @@ func faultWords(e *fault.Event) string {
 	if e.Point.Moment == fault.After {
 		when = "after the " + name + "'s COMMIT, before it can tell"
 	}
+	if e.Point.Kind == fault.KindEntries {
+		when = "in the middle of A's statement"
+	}
 	switch e.Action {
 	case fault.ActionKill:
 		return "is KILLED (SIGKILL) " + when
@@ -84,6 +87,8 @@ func doing(e *fault.Event) string {
 		return "refund " + amount + " to A"
 	case fault.KindPost:
 		return "post " + amount + " from A to B"
+	case fault.KindEntries:
+		return "read A's entries"
 	case fault.KindResolve:
 		// Under the key of the step that it resolves.
 		return "resolve the " + e.Key[strings.LastIndexByte(e.Key, '/')+1:]

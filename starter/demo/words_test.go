@@ -35,6 +35,7 @@ func TestWords(t *testing.T) {
 		{fault.Event{Event: fault.EventFault, Point: at("deposit/before"), Action: fault.ActionFreeze}, WhatFault, "is FROZEN (SIGSTOP) before the deposit reaches the ledger"},
 		{fault.Event{Event: fault.EventFault, Point: at("deposit/before"), Action: fault.ActionFail, Attempt: 1, Local: true}, WhatFault, "deposit 10.00 to B, fast path, attempt 1: FAILS"},
 		{fault.Event{Event: fault.EventFault, Point: at("naive-withdraw/after"), Action: fault.ActionDrop}, WhatFault, "the reply is LOST, after the withdraw's COMMIT"},
+		{fault.Event{Event: fault.EventFault, Point: at("entries/before"), Action: fault.ActionKill}, WhatFault, "is KILLED (SIGKILL) in the middle of A's statement"},
 		{fault.Event{Event: fault.EventResumed, Point: at("deposit/before")}, WhatFault, "goes on with its deposit, where it was"},
 	} {
 		what, text := words(&row.event)

@@ -28,6 +28,9 @@ func (p *play) startWorker(ctx context.Context, faults ...fault.Fault) (*actor, 
 	if p.scenario.want.keyless {
 		env = append(env, process.EnvNaiveDatabaseURL+"="+p.config.NaiveDatabaseURL)
 	}
+	if p.statements != "" {
+		env = append(env, "PAYONCE_STATEMENTS_DIR="+p.statements)
+	}
 	var err error
 	w.Worker, err = process.Start(process.Config{
 		Binary: p.config.FaultWorker, Env: env, Faults: faults, Options: options, Log: &w.log,

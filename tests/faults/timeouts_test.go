@@ -102,7 +102,7 @@ func endsWell(t *testing.T, w *harness.World, kind fault.Kind, in workflows.Tran
 		once(t, w, in, workflows.StateCompleted, posted)
 	case fault.KindRefund:
 		once(t, w, in, workflows.StateCompensated, sentBack)
-	case fault.KindWithdraw, fault.KindDeposit, fault.KindResolve, fault.KindNaiveWithdraw, fault.KindNaiveDeposit:
+	case fault.KindWithdraw, fault.KindDeposit, fault.KindResolve, fault.KindNaiveWithdraw, fault.KindNaiveDeposit, fault.KindEntries:
 		once(t, w, in, workflows.StateCompleted, arrived)
 	}
 }

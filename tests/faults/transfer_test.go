@@ -55,7 +55,7 @@ func ofKind(t *testing.T, w *harness.World, kind fault.Kind, id string) workflow
 		return toNobody(t, w, id)
 	case fault.KindWithdraw, fault.KindDeposit, fault.KindResolve:
 		return between(t, w, id)
-	case fault.KindNaiveWithdraw, fault.KindNaiveDeposit:
+	case fault.KindNaiveWithdraw, fault.KindNaiveDeposit, fault.KindEntries:
 	}
 	require.Fail(t, "no transfer has this", "%s", kind)
 	return workflows.TransferInput{}

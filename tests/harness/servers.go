@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"os"
 	"os/exec"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -147,16 +148,21 @@ var temporalSettings = []string{
 	// A deleted workflow is gone after seconds, and not half a minute: it waits for the queues to say how far they are.
 	`history.transferProcessorUpdateAckInterval="200ms"`,
 	`history.visibilityProcessorUpdateAckInterval="200ms"`,
-	// The server has no workers of its own in each namespace, which would poll for as long as the tests run.
-	`worker.perNamespaceWorkerCount=0`,
 }
 
-var sharedTemporal = sync.OnceValues(func() (*temporalServer, error) { return startTemporal("") })
+// noSchedules: the server has no workers of its own in each namespace, which would poll for as long as the tests run.
+const noSchedules = `worker.perNamespaceWorkerCount=0`
 
-func startTemporal(dbFile string) (*temporalServer, error) {
+var sharedTemporal = sync.OnceValues(func() (*temporalServer, error) { return startTemporal("", false) })
+
+func startTemporal(dbFile string, schedules bool) (*temporalServer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
 	defer cancel()
-	server, err := devstack.StartTemporal(ctx, devstack.TemporalConfig{Log: os.Stderr, DBFile: dbFile, Settings: temporalSettings})
+	settings := slices.Clone(temporalSettings)
+	if !schedules {
+		settings = append(settings, noSchedules)
+	}
+	server, err := devstack.StartTemporal(ctx, devstack.TemporalConfig{Log: os.Stderr, DBFile: dbFile, Settings: settings})
 	if err != nil {
 		return nil, err
 	}

@@ -75,6 +75,7 @@ func ShortOptions() workflows.Options {
 		Record:  workflows.StepOptions{TimeoutStartToClose: 5 * time.Second, BackoffFirst: 50 * time.Millisecond, BackoffMax: 500 * time.Millisecond},
 		Outage:  workflows.OutageOptions{Budget: 5 * time.Minute, BackoffFirst: 100 * time.Millisecond, BackoffMax: time.Second},
 		Ask:     workflows.StepOptions{TimeoutStartToClose: 5 * time.Second, BackoffFirst: 50 * time.Millisecond, BackoffMax: time.Second},
+		Write:   workflows.WriteOptions{TimeoutHeartbeat: 2 * time.Second, BackoffFirst: 50 * time.Millisecond, BackoffMax: time.Second, Within: 5 * time.Minute},
 	}
 }
 

@@ -27,6 +27,8 @@ type Config struct {
 	// OwnPostgres and OwnTemporal give the world servers of its own, for a test that crashes them. Such a PostgreSQL writes
 	// durably, and such a Temporal keeps its state in a file.
 	OwnPostgres, OwnTemporal bool
+	// Schedules gives the world a Temporal server of its own too, one that carries out Schedules.
+	Schedules bool
 	// NotMigrated leaves the databases empty.
 	NotMigrated bool
 	// BooksMayBeWrong leaves out the audit at the end, for a test that breaks the books, or leaves money in transit.
@@ -103,10 +105,10 @@ func (w *World) startServers(t testing.TB) {
 		w.postgres, err = sharedPostgres()
 	}
 	require.NoError(t, err)
-	if w.config.OwnTemporal {
+	if w.config.OwnTemporal || w.config.Schedules {
 		dir, errFolder := folder()
 		require.NoError(t, errFolder)
-		w.temporal, err = startTemporal(filepath.Join(dir, fmt.Sprintf("temporal-%d.db", worlds.Load())))
+		w.temporal, err = startTemporal(filepath.Join(dir, fmt.Sprintf("temporal-%d.db", worlds.Load())), w.config.Schedules)
 	} else {
 		w.temporal, err = sharedTemporal()
 	}
@@ -139,7 +141,7 @@ func (w *World) close(t testing.TB) {
 			w.postgres.drop(w.names[ledger])
 		}
 	}
-	if w.config.OwnTemporal {
+	if w.config.OwnTemporal || w.config.Schedules {
 		assert.NoError(t, w.TemporalServer.Stop())
 	}
 }

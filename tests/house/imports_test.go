@@ -63,6 +63,7 @@ var rules = []rule{
 		of:  "payonce/activities",
 		why: "a step knows the ledger as an interface of its own, and Temporal's activity API",
 		only: []string{
+			"payonce/internal/statement",
 			"payonce/ledger",
 			"go.temporal.io/api/enums/v1",
 			"go.temporal.io/sdk/activity",
@@ -131,6 +132,12 @@ var rules = []rule{
 		of:   "payonce/internal/secret",
 		why:  "what hides secrets needs nothing that could show them",
 		only: []string{},
+	},
+	{
+		of:   "payonce/internal/statement",
+		why:  "a statement's file knows the books' values, and the file system",
+		only: []string{"payonce/ledger", "github.com/google/renameio/v2"},
+		not:  []string{"net/...", "log/..."},
 	},
 	{
 		of:    "payonce/internal/...",

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Kind is the kind of write that a fault is about.
+// Kind is the kind of write that a fault is about, or of a read that somebody writes down.
 type Kind string
 
 // The kinds. KindResolve is the resolving of a step, under that step's key; the naive ones are those of the transfer
-// without a key.
+// without a key. KindEntries is the reading of a page of an account's entries, under the account's name within its ledger.
 const (
 	KindPost          Kind = "post"
 	KindWithdraw      Kind = "withdraw"
@@ -19,10 +19,11 @@ const (
 	KindResolve       Kind = "resolve"
 	KindNaiveWithdraw Kind = "naive-withdraw"
 	KindNaiveDeposit  Kind = "naive-deposit"
+	KindEntries       Kind = "entries"
 )
 
 func kinds() []Kind {
-	return []Kind{KindPost, KindWithdraw, KindDeposit, KindRefund, KindResolve, KindNaiveWithdraw, KindNaiveDeposit}
+	return []Kind{KindPost, KindWithdraw, KindDeposit, KindRefund, KindResolve, KindNaiveWithdraw, KindNaiveDeposit, KindEntries}
 }
 
 // Moment is when a fault strikes: before the ledger is asked to write, or after it has answered, so after COMMIT.

@@ -8,8 +8,9 @@ import (
 	"payonce/ledger"
 )
 
-// faultyLedger is a ledger whose writes meet the plan's faults, before they are asked for and after they are committed.
-// What an account command or a read does is none of its business.
+// faultyLedger is a ledger whose writes meet the plan's faults, before they are asked for and after they are committed, and
+// so does the reading of entries, of which statements are made. What an account command or another read does is none of its
+// business.
 type faultyLedger struct {
 	activities.Ledger
 
@@ -26,6 +27,19 @@ func (l *faultyLedger) Resolve(ctx context.Context, seal ledger.Seal) (ledger.Ou
 	return l.write(ctx, fault.KindResolve, seal.Operation.Key, func(ctx context.Context) (ledger.Outcome, error) {
 		return l.Ledger.Resolve(ctx, seal)
 	})
+}
+
+func (l *faultyLedger) Entries(ctx context.Context, page ledger.EntriesPage) ([]ledger.Entry, error) {
+	ctx, err := l.plan.strike(ctx, fault.Point{Kind: fault.KindEntries, Moment: fault.Before}, page.Account)
+	if err != nil {
+		return nil, err
+	}
+	entries, err := l.Ledger.Entries(ctx, page)
+	if err != nil {
+		return nil, err
+	}
+	_, err = l.plan.strike(ctx, fault.Point{Kind: fault.KindEntries, Moment: fault.After}, page.Account)
+	return entries, err
 }
 
 func (l *faultyLedger) write(

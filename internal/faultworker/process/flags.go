@@ -33,6 +33,10 @@ func OptionFlags(flags *pflag.FlagSet, o *workflows.Options) {
 		flags.DurationVar(&step.options.BackoffFirst, step.name+"-backoff", step.options.BackoffFirst, "after the first attempt; it doubles")
 		flags.DurationVar(&step.options.BackoffMax, step.name+"-backoff-max", step.options.BackoffMax, "the longest one")
 	}
+	flags.DurationVar(&o.Write.TimeoutHeartbeat, "write-heartbeat", o.Write.TimeoutHeartbeat, "how long one who writes a file may be silent")
+	flags.DurationVar(&o.Write.BackoffFirst, "write-backoff", o.Write.BackoffFirst, "after the first attempt; it doubles")
+	flags.DurationVar(&o.Write.BackoffMax, "write-backoff-max", o.Write.BackoffMax, "the longest one")
+	flags.DurationVar(&o.Write.Within, "write-within", o.Write.Within, "all attempts together")
 	flags.DurationVar(&o.Outage.Budget, "outage-budget", o.Outage.Budget, "how long a step waits for a ledger that can't be reached")
 	flags.DurationVar(&o.Outage.BackoffFirst, "outage-backoff", o.Outage.BackoffFirst, "after the first try; it doubles")
 	flags.DurationVar(&o.Outage.BackoffMax, "outage-backoff-max", o.Outage.BackoffMax, "the longest one")

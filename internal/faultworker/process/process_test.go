@@ -187,6 +187,7 @@ func TestOptionFlags(t *testing.T) {
 		Record:  workflows.StepOptions{TimeoutStartToClose: 12, BackoffFirst: 13, BackoffMax: 14, AttemptsMax: 15},
 		Outage:  workflows.OutageOptions{Budget: 16, BackoffFirst: 17, BackoffMax: 18},
 		Ask:     workflows.StepOptions{TimeoutStartToClose: 19, BackoffFirst: 20, BackoffMax: 21, AttemptsMax: 22},
+		Write:   workflows.WriteOptions{TimeoutHeartbeat: 23, BackoffFirst: 24, BackoffMax: 25, Within: 26},
 	}
 	got := workflows.DefaultOptions()
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)

@@ -221,6 +221,34 @@ func (b *Books) BalanceAt(_ context.Context, name string, asset ledger.Asset, at
 	return balance, nil
 }
 
+// Period reads what an account had at the two ends of a time that is over.
+func (b *Books) Period(_ context.Context, query ledger.PeriodQuery) (ledger.Period, error) {
+	if err := query.Validate(); err != nil {
+		return ledger.Period{}, err
+	}
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	account := b.find(query.Account, query.Asset)
+	if account == nil {
+		return ledger.Period{}, ledger.ErrAccountUnknown
+	}
+	if err := query.Finished(time.Now(), account.EntryAt); err != nil {
+		return ledger.Period{}, err
+	}
+	query.Asset = account.Asset
+	period := ledger.Period{PeriodQuery: query}
+	for _, entry := range b.entriesOf(query.Account, query.Asset) {
+		switch {
+		case entry.At.Before(query.From):
+			period.Opening, period.Closing, period.VersionBefore = entry.Balance, entry.Balance, entry.Version
+		case entry.At.Before(query.To):
+			period.Closing = entry.Balance
+			period.Entries++
+		}
+	}
+	return period, nil
+}
+
 // Entries reads entries of an account in the order of their versions.
 func (b *Books) Entries(_ context.Context, page ledger.EntriesPage) ([]ledger.Entry, error) {
 	b.mu.Lock()

@@ -353,6 +353,7 @@ func optionsOf(random *rand.Rand) workflows.Options {
 		Record:  workflows.StepOptions{TimeoutStartToClose: 2 * time.Second, BackoffFirst: 50 * time.Millisecond, BackoffMax: 500 * time.Millisecond},
 		Outage:  workflows.OutageOptions{Budget: budget, BackoffFirst: 100 * time.Millisecond, BackoffMax: 500 * time.Millisecond},
 		Ask:     workflows.StepOptions{TimeoutStartToClose: 2 * time.Second, BackoffFirst: 50 * time.Millisecond, BackoffMax: 500 * time.Millisecond},
+		Write:   workflows.WriteOptions{TimeoutHeartbeat: 2 * time.Second, BackoffFirst: 50 * time.Millisecond, BackoffMax: 500 * time.Millisecond, Within: time.Minute},
 	}
 }
 

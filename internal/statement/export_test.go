@@ -1,0 +1,4 @@
+package statement
+
+// Render is what Write puts into a file.
+var Render = render
