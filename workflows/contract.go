@@ -152,8 +152,8 @@ func ParseTransfer(in TransferInput) (ParsedTransfer, error) {
 
 func parsePayAccount(field, s string) (ledger.AccountRef, error) {
 	ref, err := ledger.ParseAccountRef(field, s)
-	if err == nil && ledger.IsTransit(ref.Name) {
-		err = &ledger.InvalidError{Field: field, Reason: "accounts named transit:… are the ledger's own"}
+	if err == nil && ledger.IsOwn(ref.Name) {
+		err = &ledger.InvalidError{Field: field, Reason: "accounts named transit:…, rail:… and settled:… are the ledger's own"}
 	}
 	return ref, err
 }
