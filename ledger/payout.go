@@ -27,8 +27,10 @@ func RailAccount(rail string) string { return railPrefix + rail }
 // it, as it does at the rail.
 func SettledAccount(rail string) string { return settledPrefix + rail }
 
-// IsRail and IsSettled say whether name is such an account's. Only the steps of a payout may use those.
-func IsRail(name string) bool    { return strings.HasPrefix(name, railPrefix) }
+// IsRail says whether name is that of an account of money reserved for a rail. Only the steps of a payout may use those.
+func IsRail(name string) bool { return strings.HasPrefix(name, railPrefix) }
+
+// IsSettled says whether name is that of an account of what a rail has paid. Only the steps of a payout may use those.
 func IsSettled(name string) bool { return strings.HasPrefix(name, settledPrefix) }
 
 // IsOwn says whether name is an account of the ledger's own: the ledger opens it, once for each asset, nobody sets it, and no

@@ -30,7 +30,7 @@ func (w *Workflows) DeadLetterDecide(ctx workflow.Context, in EndedDecision) (En
 		Resolution: resolution,
 	}
 	// An outage is waited out, but not for ever: whoever decided is not there any more then.
-	options := w.options.Ask.durable(in.Ledger, "")
+	options := w.options.Ask.durable(LedgerTaskQueue(in.Ledger), "")
 	options.ScheduleToCloseTimeout = w.options.Outage.Budget
 	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), DeadLetterDecideWorkflow, record).Get(ctx, &decided.Letter)
 	if err != nil || in.Action != ActionRetry {

@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"fmt"
+	"strings"
 
 	"payonce/ledger"
 )
@@ -48,12 +49,9 @@ func (t *transferAudit) foundPayout(format string, args ...any) {
 }
 
 func (t *transferAudit) kinds() string {
-	var text string
+	texts := make([]string, len(t.movements))
 	for i := range t.movements {
-		if i > 0 {
-			text += ", "
-		}
-		text += fmt.Sprintf("%s %q", t.movements[i].kind, t.movements[i].key)
+		texts[i] = fmt.Sprintf("%s %q", t.movements[i].kind, t.movements[i].key)
 	}
-	return text
+	return strings.Join(texts, ", ")
 }

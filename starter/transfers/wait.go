@@ -128,7 +128,8 @@ func (c *Client) running(ctx context.Context, id, runID string, everything bool)
 func (c *Client) runningAs(ctx context.Context, id string, description *client.WorkflowExecutionDescription, everything bool) (Status, error) {
 	recorded, known := description.TypedSearchAttributes.GetKeyword(workflows.SearchAttributeState)
 	state := workflows.State(recorded)
-	status := Status{TransferStatus: workflows.TransferStatus{State: workflows.StateRunning}}
+	var status Status
+	status.State = workflows.StateRunning
 	status.Request.ID = id
 	if state == workflows.StateParked {
 		status.State = state
