@@ -114,6 +114,7 @@ func exitOf(err error) exitCode {
 	var exit *exitError
 	var invalid *ledger.InvalidError
 	var pending *transfers.PendingError
+	var payout *transfers.PayoutPendingError
 	var closed *transfers.ClosedError
 	var unanswered *asking.UnansweredError
 	var application *temporal.ApplicationError
@@ -134,7 +135,7 @@ func exitOf(err error) exitCode {
 		return exitOfClosed(closed.How)
 	case errors.As(err, &application):
 		return applicationCodes[application.Type()].or(exitInternal)
-	case errors.As(err, &pending), errors.As(err, &unanswered), errors.As(err, &unavailable), errors.As(err, &deadline),
+	case errors.As(err, &pending), errors.As(err, &payout), errors.As(err, &unanswered), errors.As(err, &unavailable), errors.As(err, &deadline),
 		errors.As(err, &exhausted), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return exitPending
 	default:

@@ -48,6 +48,8 @@ func (d EndedDecision) check() error {
 	switch {
 	case d.Action != ActionRetry && d.Action != ActionDiscard:
 		return refuseDecision("the transfer has ended: choose retry or discard, not %q", d.Action)
+	case d.Action == ActionRetry && strings.HasPrefix(d.Key, payoutWorkflowIDPrefix):
+		return refuseDecision("the payout has ended: to pay again is a new ID")
 	case d.Action == ActionRetry && d.Ended != "" && !retriable(d.Ended):
 		return refuseDecision("the transfer is %s: there is nothing to retry", d.Ended)
 	}

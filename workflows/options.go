@@ -61,6 +61,8 @@ type RailOptions struct {
 	Patience time.Duration
 }
 
+func (o *RailOptions) pollFirst() time.Duration { return min(o.PollFirst, o.PollMax) }
+
 // OutageOptions bound the waiting for a ledger that can't be reached. An outage uses up none of a step's attempts.
 type OutageOptions struct {
 	// Budget is how long one step waits in all, also in the queue of a ledger that no worker serves. After it, the

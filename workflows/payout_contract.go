@@ -2,6 +2,7 @@ package workflows
 
 import (
 	"fmt"
+	"maps"
 	"time"
 
 	"payonce/activities"
@@ -18,9 +19,10 @@ import (
 //
 // with the policies of a transfer, and with the same care about a start that attached.
 //
-// Whoever hears from a rail that something has become of a payout sends the signal PayoutHintSignal, without arguments, by
-// signal-with-start with the same input and the reuse policy "allow duplicate": a payout that has ended is opened again by it.
-// A hint says nothing but that it is worth asking; what it was is asked of the rail.
+// Whoever hears from a rail that something has become of a payout runs the workflow "PayoutHint", input PayoutHintInput. It
+// sends an open payout the signal PayoutHintSignal, and opens again one that has ended. A hint says nothing but that it is
+// worth asking: what has become of it is asked of the rail, so that a callback which is forged, late, early or doubled does
+// nothing else.
 
 // PayoutWorkflow is the type of the payout workflow.
 const PayoutWorkflow = "Payout"
@@ -34,7 +36,15 @@ const payoutWorkflowIDPrefix = "payout/"
 // those of transfers, up to TransferIDBytesMax. The ID is also the reference that the rail gets: choose IDs that it takes.
 func PayoutWorkflowID(id string) string { return payoutWorkflowIDPrefix + id }
 
-// PayoutHintSignal is the name of the signal that says that it is worth asking the rail now.
+// PayoutHintWorkflow is the type of the workflow that hints; its ID is free.
+const PayoutHintWorkflow = "PayoutHint"
+
+// PayoutHintInput names a payout about which its rail may have something to say.
+type PayoutHintInput struct {
+	ID string `json:"id"` // the payout's, which is also the reference that its rail has
+}
+
+// PayoutHintSignal is the name of the signal that says that it is worth asking the rail now. It has no arguments.
 const PayoutHintSignal = "hint"
 
 // The steps of a payout. Money is reserved and submitted, and once the rail's word is definite it is settled, or returned.
@@ -91,9 +101,14 @@ func PayoutOf(id string, reserve *activities.OperationView) (in PayoutInput, ok 
 	if reserve.Kind != ledger.KindReserve || err != nil {
 		return PayoutInput{}, false
 	}
-	return PayoutInput{
+	in = PayoutInput{
 		ID: id, From: reserve.From, Rail: rail, Payee: payee, Amount: reserve.Amount, Asset: reserve.Asset, Memo: reserve.Memo,
-	}, true
+		Metadata: map[string]string{},
+	}
+	//workflowcheck:ignore from a map to a map, in whatever order
+	maps.Copy(in.Metadata, reserve.Metadata)
+	delete(in.Metadata, metadataRun)
+	return in, true
 }
 
 // ParsedPayout is a PayoutInput that is known to be well formed.

@@ -19,7 +19,7 @@ func (p *payout) ask(ctx, disconnected workflow.Context) (activities.RailAnswer,
 	if word, unsent := p.unsent(ctx, disconnected); unsent {
 		return word, nil
 	}
-	q := question{payout: p, since: workflow.Now(disconnected), interval: p.options.Rail.PollFirst}
+	q := question{payout: p, since: workflow.Now(disconnected), interval: p.options.Rail.pollFirst()}
 	q.first(ctx, disconnected)
 	for !q.answered() {
 		switch {
@@ -133,6 +133,9 @@ func (p *payout) reference() activities.RailAskInput {
 
 // call has the rail asked on its task queue, and waits out that it can't be reached.
 func (q *question) call(ctx workflow.Context, o StepOptions, activity, summary string, in any) {
+	if q.published == "" {
+		q.publish(ctx, StateRunning)
+	}
 	var word activities.RailAnswer
 	err := q.options.waitingOut(ctx, o, RailTaskQueue(q.parsed.Rail), summary, func(options workflow.ActivityOptions) error {
 		err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), activity, in).Get(ctx, &word)
@@ -200,7 +203,7 @@ func (q *question) person(ctx workflow.Context) (word activities.RailAnswer, dec
 	case ActionCompensate:
 		return q.decidedAs(activities.RailRejected), true
 	}
-	q.since, q.interval = workflow.Now(ctx), q.options.Rail.PollFirst
+	q.since, q.interval = workflow.Now(ctx), q.options.Rail.pollFirst()
 	return activities.RailAnswer{}, false
 }
 

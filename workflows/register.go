@@ -18,6 +18,7 @@ func (w *Workflows) Register(registry worker.WorkflowRegistry) {
 	for name, function := range map[string]any{
 		TransferWorkflow:         w.Transfer,
 		PayoutWorkflow:           w.Payout,
+		PayoutHintWorkflow:       decodingOnly(w.PayoutHint),
 		TransferGroupWorkflow:    decoding(w.TransferGroup),
 		BatchWorkflow:            decoding(w.Batch),
 		BatchChunkWorkflow:       decoding(w.BatchChunk),

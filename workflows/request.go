@@ -89,6 +89,11 @@ func decoding[In, Out any](run func(workflow.Context, In) (Out, error)) func(wor
 	}
 }
 
+// decodingOnly is decoding for a workflow without a result.
+func decodingOnly[In any](run func(workflow.Context, In) error) func(workflow.Context, converter.RawValue) (struct{}, error) {
+	return decoding(func(ctx workflow.Context, in In) (struct{}, error) { return struct{}{}, run(ctx, in) })
+}
+
 // checkFields says whether data is a JSON object with some of these fields, each once, and no others.
 func checkFields(data []byte, fields []string) error {
 	decoder := json.NewDecoder(bytes.NewReader(data))

@@ -75,6 +75,11 @@ func ShortOptions() workflows.Options {
 		Record:  workflows.StepOptions{TimeoutStartToClose: 5 * time.Second, BackoffFirst: 50 * time.Millisecond, BackoffMax: 500 * time.Millisecond},
 		Outage:  workflows.OutageOptions{Budget: 5 * time.Minute, BackoffFirst: 100 * time.Millisecond, BackoffMax: time.Second},
 		Ask:     workflows.StepOptions{TimeoutStartToClose: 5 * time.Second, BackoffFirst: 50 * time.Millisecond, BackoffMax: time.Second},
+		Rail: workflows.RailOptions{
+			Submit:    workflows.StepOptions{TimeoutStartToClose: 5 * time.Second, BackoffFirst: 50 * time.Millisecond, BackoffMax: 200 * time.Millisecond, AttemptsMax: 2},
+			Ask:       workflows.StepOptions{TimeoutStartToClose: 5 * time.Second, BackoffFirst: 50 * time.Millisecond, BackoffMax: 200 * time.Millisecond, AttemptsMax: 2},
+			PollFirst: 100 * time.Millisecond, PollMax: 500 * time.Millisecond, Patience: 5 * time.Minute,
+		},
 	}
 }
 

@@ -16,13 +16,20 @@ const (
 	KindWithdraw      Kind = "withdraw"
 	KindDeposit       Kind = "deposit"
 	KindRefund        Kind = "refund"
+	KindReserve       Kind = "reserve"
+	KindSettle        Kind = "settle"
+	KindReturn        Kind = "return"
+	KindBounce        Kind = "bounce"
 	KindResolve       Kind = "resolve"
 	KindNaiveWithdraw Kind = "naive-withdraw"
 	KindNaiveDeposit  Kind = "naive-deposit"
 )
 
 func kinds() []Kind {
-	return []Kind{KindPost, KindWithdraw, KindDeposit, KindRefund, KindResolve, KindNaiveWithdraw, KindNaiveDeposit}
+	return []Kind{
+		KindPost, KindWithdraw, KindDeposit, KindRefund, KindReserve, KindSettle, KindReturn, KindBounce, KindResolve,
+		KindNaiveWithdraw, KindNaiveDeposit,
+	}
 }
 
 // Moment is when a fault strikes: before the ledger is asked to write, or after it has answered, so after COMMIT.
