@@ -345,9 +345,9 @@ func TestPayoutWorkerKilled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			var worker *harness.Worker
+			var worker *harness.FaultWorker
 			w := newRailWorld(t, func(w *harness.World, rail *harness.Rail) {
-				worker = w.StartWorker(t, harness.WorkerConfig{Env: rail.Env()})
+				worker = w.StartFaultWorker(t, harness.FaultConfig{Env: rail.Env()})
 			})
 			w.rail.Plan(t, "rent", sim.Plan{Submit: []sim.Fault{fault}})
 			code, _ := w.CLIPayout(t, w.in("rent"), "--wait=false")

@@ -56,9 +56,15 @@ func (p *payout) reserved(ctx workflow.Context, reserve activities.StepOutcome) 
 		}
 		p.word = word
 		end, done := p.book(disconnected, word)
-		if done && !p.takeHints() {
-			return p.end(disconnected, end, nil)
+		if !done {
+			continue
 		}
+		result, err := p.end(disconnected, end, nil)
+		// Only now: while the dead letters are written, one more may come. What comes later meets a closed workflow.
+		if err != nil || !p.takeHints() {
+			return result, err
+		}
+		p.status.Result, p.status.State = nil, StateRunning
 	}
 }
 

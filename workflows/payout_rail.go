@@ -72,7 +72,7 @@ func (q *question) pending() bool { return q.err == nil && q.word.State == activ
 
 // first submits a payout that nobody has submitted. Of any other the rail is asked what has become of it.
 func (q *question) first(ctx, disconnected workflow.Context) {
-	if q.submitted || q.cancelWanted(ctx) || q.books.read && q.books.run != q.runID {
+	if q.submitted || q.cancelWanted(ctx) || q.books.read && !q.firstRun(disconnected) {
 		q.again(ctx, disconnected)
 		return
 	}

@@ -150,10 +150,10 @@ func (p *payout) readBooks(ctx workflow.Context) {
 // firstRun says that no run but this one has reserved, so that no other can have submitted. A run that goes on from a point of
 // another, after a reset, is not the first.
 func (p *payout) firstRun(ctx workflow.Context) bool {
-	if p.books.read && p.books.run != p.runID {
-		return false
-	}
 	return recorded(ctx, func() bool {
+		if p.books.read && p.books.run != p.runID {
+			return false
+		}
 		// Every server names the original run; Temporal's test environment does not, and resets nothing.
 		original := workflow.GetInfo(ctx).OriginalRunID
 		return original == "" || original == p.runID

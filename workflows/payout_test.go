@@ -38,10 +38,11 @@ type payoutScript struct {
 	// error of that type. The last of a kind of call is repeated.
 	rail []string
 
-	calls   []string
-	letters []activities.DeadLetterView
-	onCall  func(name string)
-	now     func() time.Time
+	calls    []string
+	letters  []activities.DeadLetterView
+	onCall   func(name string)
+	onLetter func(activities.DeadLetterView)
+	now      func() time.Time
 }
 
 type payoutWorld struct {
@@ -95,6 +96,9 @@ func newPayoutWorld(t *testing.T, s *payoutScript) *payoutWorld {
 	env.OnActivity("DeadLetterRecord", mock.Anything, mock.Anything).Return(
 		func(_ context.Context, in activities.DeadLetterView) error {
 			s.letters = append(s.letters, in)
+			if s.onLetter != nil {
+				s.onLetter(in)
+			}
 			return nil
 		}).Maybe()
 	return &payoutWorld{TestWorkflowEnvironment: env, s: s}
@@ -423,6 +427,23 @@ func TestPayoutHint(t *testing.T) {
 		}
 		require.Equal(t, workflows.StateReturned, w.payout(t).State)
 		require.Equal(t, "Reserve submit Settle lookup Settle Bounce", strings.Join(s.calls, " "))
+	})
+	t.Run("while the last dead letter is written", func(t *testing.T) {
+		t.Parallel()
+		s := &payoutScript{rail: []string{"submit !RailError", "lookup unknown"}}
+		w := newPayoutWorld(t, s)
+		hinted := false
+		s.onLetter = func(letter activities.DeadLetterView) {
+			if letter.Ended != "" && !hinted {
+				hinted = true
+				s.rail = []string{"lookup settled"}
+				w.SignalWorkflow(workflows.PayoutHintSignal, nil)
+			}
+		}
+		w.decideAfter(t, 50*time.Hour, workflows.ActionCompensate, nil)
+		w.decideAfter(t, 60*time.Hour, workflows.ActionDiscard, nil)
+		require.Equal(t, workflows.StateDiscarded, w.payout(t).State)
+		require.True(t, hinted)
 	})
 }
 

@@ -51,7 +51,7 @@ func (w *World) StartRail(t testing.TB, name string) *Rail {
 		assert.NoError(t, r.Kill())
 		r.show(t)
 	})
-	r.AwaitOutput(t, `"event":"ready"`)
+	Eventually(t, "the rail says where it is", func() bool { return strings.Contains(r.Stdout.String(), "\n") })
 	var ready struct {
 		URL     string `json:"url"`
 		Control string `json:"control"`
