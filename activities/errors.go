@@ -55,6 +55,7 @@ var errorTable = []struct {
 	{errRailKeyExpired, ErrorRailKeyExpired, false},
 	{errRailCantCancel, ErrorRailCantCancel, false},
 	{errRailNotServed, ErrorRailNotServed, true}, // another worker of the queue may have them
+	{errRailWord, ErrorRail, true},
 }
 
 func errNotServed(name string) error {

@@ -106,7 +106,7 @@ func checked(answer RailAnswer, err error) (RailAnswer, error) {
 	case RailPending, RailSettled, RailRejected, RailCancelled, RailReturned, RailUnknown:
 		return answer, nil
 	default:
-		return RailAnswer{}, fmt.Errorf("the rail's word is %q, which is none", answer.State)
+		return RailAnswer{}, fmt.Errorf("%w: %q", errRailWord, answer.State)
 	}
 }
 
@@ -114,6 +114,7 @@ var (
 	errRailKeyExpired = errors.New("the rail may have forgotten the payout's key")
 	errRailCantCancel = errors.New("the rail can't cancel")
 	errRailNotServed  = errors.New("this worker has no settings for the rail")
+	errRailWord       = errors.New("the rail's word is none that is known")
 )
 
 // railError is what a rail's error may say of itself.
