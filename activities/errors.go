@@ -27,10 +27,18 @@ const (
 	ErrorStatementsNotKept = "StatementsNotKept" // this worker keeps no files
 	ErrorPanic             = "Panic"             // a defect met this input
 	ErrorLedger            = "LedgerError"       // anything else
+
+	ErrorRailUnavailable = "RailUnavailable" // the rail can't be reached, refuses our credentials or has too much to do: an outage
+	ErrorRailNotServed   = "RailNotServed"   // this worker has no settings for the rail
+	ErrorRailKeyExpired  = "RailKeyExpired"  // the rail may have forgotten the key; nothing was sent
+	ErrorRailKeyConflict = "RailKeyConflict" // the rail has the key with other content
+	ErrorRailInvalid     = "RailInvalid"     // the request can't be sent, and never was
+	ErrorRailCantCancel  = "RailCantCancel"  // the rail has no way to stop a payout
+	ErrorRail            = "RailError"       // no word of the rail, for any other reason
 )
 
 // errorTable is the one place that says what Temporal does with a ledger's error. An error that is not in it is
-// retried up to the attempt cap.
+// retried up to the attempt cap. A rail's error says itself what it is (railError).
 //
 // ErrorLedgerUnavailable is retryable here; where attempts are capped, the workflow's retry policy ends the activity at it,
 // waits, and schedules it again, so that an outage uses up none of the step's attempts. ErrorPeriodUnfinished passes by itself
@@ -51,6 +59,10 @@ var errorTable = []struct {
 	{ledger.ErrOperationUnknown, ErrorOperationUnknown, false},
 	{ledger.ErrDeadLetterUnknown, ErrorDeadLetterUnknown, false},
 	{ledger.ErrDecisionRefused, ErrorDecisionRefused, false},
+	{errRailKeyExpired, ErrorRailKeyExpired, false},
+	{errRailCantCancel, ErrorRailCantCancel, false},
+	{errRailNotServed, ErrorRailNotServed, true}, // another worker of the queue may have them
+	{errRailWord, ErrorRail, true},
 }
 
 func errNotServed(name string) error {

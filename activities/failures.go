@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"runtime/debug"
 	"strings"
+	"time"
 
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/temporal"
@@ -25,6 +26,8 @@ type Failure struct {
 	Error string `json:"error,omitempty"`
 	// Causes are the errors that it wraps, outermost first.
 	Causes []ledger.ErrorCause `json:"causes,omitempty"`
+	// RetryAfter is how long the far side wants to be left alone; 0 if it did not say.
+	RetryAfter time.Duration `json:"retry_after,omitempty"`
 }
 
 // applicationError is the one way in which an error leaves an activity. The outermost error decides whether Temporal
@@ -32,6 +35,9 @@ type Failure struct {
 func applicationError(ctx context.Context, text, typ string, retry bool, err error) error {
 	text = ledger.KeepError(text, ledger.ErrorBytesMax)
 	failure := Failure{Attempt: activity.GetInfo(ctx).Attempt, Causes: causesOf(err)}
+	if rail, ok := errors.AsType[railError](err); ok {
+		failure.RetryAfter = rail.RetryAfter()
+	}
 	message := ledger.ClipError(text, messageBytesMax)
 	if message != text {
 		failure.Error = text
@@ -111,6 +117,9 @@ func toTemporal(ctx context.Context, doing string, err error) error {
 
 // classify looks an error up in the table, however it is wrapped.
 func classify(err error) (typ string, retry bool) {
+	if rail, ok := errors.AsType[railError](err); ok {
+		return classifyRail(rail)
+	}
 	for _, row := range errorTable {
 		if errors.Is(err, row.is) {
 			return row.typ, row.retry

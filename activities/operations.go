@@ -25,8 +25,10 @@ type OperationView struct {
 	To     string      `json:"to"`
 	Amount string      `json:"amount"`
 	Asset  string      `json:"asset"`
-	Other  string      `json:"other,omitempty"` // the account on the other ledger
+	Other  string      `json:"other,omitempty"` // the account on the other ledger, or a payout's rail and payee
 	Memo   string      `json:"memo,omitempty"`
+	// Metadata is that of a payout's reserve alone.
+	Metadata map[string]string `json:"metadata,omitempty"`
 }
 
 // OperationList looks keys up in all ledgers that this worker holds: the ledgers remember a transfer after Temporal has
@@ -50,7 +52,10 @@ func (a *Activities) OperationList(ctx context.Context, in OperationListInput) (
 
 func operationView(ledgerName string, r *ledger.Record) OperationView {
 	view := OperationView{StepOutcome: stepOutcome(ledgerName, r.Outcome), Kind: r.Operation.Kind, Other: r.Operation.Counterparty, Memo: r.Operation.Memo}
-	// A transfer's steps have one leg each.
+	if r.Operation.Kind == ledger.KindReserve {
+		view.Metadata = r.Operation.Metadata
+	}
+	// The steps have one leg each.
 	if len(r.Operation.Legs) > 0 {
 		leg := &r.Operation.Legs[0]
 		view.From = ledger.AccountRef{Ledger: ledgerName, Name: leg.From}.String()

@@ -15,8 +15,8 @@ type StepInput struct {
 	To       string            `json:"to"`
 	Amount   string            `json:"amount"`             // in major units, "10.00"
 	Asset    string            `json:"asset"`              // "USD/2"
-	Other    string            `json:"other,omitempty"`    // the account on the other ledger, "eu/bob"
-	Reverses string            `json:"reverses,omitempty"` // the key that a refund gives back
+	Other    string            `json:"other,omitempty"`    // the account on the other ledger, "eu/bob", or a payout's rail and payee
+	Reverses string            `json:"reverses,omitempty"` // the key that a refund, a return or a bounce gives back
 	Memo     string            `json:"memo,omitempty"`
 	Metadata map[string]string `json:"metadata,omitempty"`
 }
@@ -34,7 +34,7 @@ type StepOutcome struct {
 
 // ResolveInput asks for the outcome of a step to be decided.
 type ResolveInput struct {
-	Kind   ledger.Kind `json:"kind"` // of the step: post, withdraw or deposit; refund when it is discarded
+	Kind   ledger.Kind `json:"kind"` // of the step: post, withdraw, deposit or reserve; others when they are discarded
 	Step   StepInput   `json:"step"`
 	Code   ledger.Code `json:"code"`   // why it is given up
 	Detail string      `json:"detail"` // the same for a person
@@ -79,6 +79,27 @@ func (a *Activities) Deposit(ctx context.Context, in StepInput) (StepOutcome, er
 // Refund gives a withdraw back: from transit to its account. Level 2. It is refused when the withdraw did not apply.
 func (a *Activities) Refund(ctx context.Context, in StepInput) (StepOutcome, error) {
 	return a.post(ctx, ledger.KindRefund, in)
+}
+
+// Reserve keeps money of an account for a payout to a rail. Level 2.
+func (a *Activities) Reserve(ctx context.Context, in StepInput) (StepOutcome, error) {
+	return a.post(ctx, ledger.KindReserve, in)
+}
+
+// Settle books reserved money as paid by its rail. Level 2. When the money has been given back instead, the error is
+// ErrorKeyConflict.
+func (a *Activities) Settle(ctx context.Context, in StepInput) (StepOutcome, error) {
+	return a.post(ctx, ledger.KindSettle, in)
+}
+
+// Return gives reserved money back to its account. Level 2. When it has been settled instead, the error is ErrorKeyConflict.
+func (a *Activities) Return(ctx context.Context, in StepInput) (StepOutcome, error) {
+	return a.post(ctx, ledger.KindReturn, in)
+}
+
+// Bounce gives settled money that came back from its rail to the account that it was reserved from. Level 2.
+func (a *Activities) Bounce(ctx context.Context, in StepInput) (StepOutcome, error) {
+	return a.post(ctx, ledger.KindBounce, in)
 }
 
 func (a *Activities) post(ctx context.Context, kind ledger.Kind, in StepInput) (_ StepOutcome, err error) {

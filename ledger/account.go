@@ -25,8 +25,8 @@ type AccountRef struct {
 
 // ParseAccountRef reads "eu/alice" or "alice", which is on DefaultLedger. A ledger's name is lower-case letters, digits
 // and -, at most 32; an account's is letters, digits and _ . : @ + -, at most 128, beginning with a letter, digit or
-// _. Accounts named transit:… are the ledger's own and are read here too: see IsTransit. field names the input in the
-// error, an *InvalidError.
+// _. Accounts of the ledger's own, such as transit:eu, are read here too: see IsOwn. field names the input in the error, an
+// *InvalidError.
 func ParseAccountRef(field, s string) (AccountRef, error) {
 	ledgerName, name, qualified := strings.Cut(s, "/")
 	if !qualified {
@@ -49,15 +49,19 @@ func (r AccountRef) String() string { return r.Ledger + "/" + r.Name }
 
 // CheckLedgerName says whether name can name a ledger. The error is an *InvalidError for field.
 func CheckLedgerName(field, name string) error {
-	ok := name != "" && len(name) <= ledgerNameBytesMax && isLower(name[0])
-	for i := range len(name) {
-		ok = ok && (isLower(name[i]) || isDigit(name[i]) || name[i] == '-')
-	}
-	if !ok {
+	if !isNameOfLedger(name) {
 		return invalid(field, "%q does not name a ledger: use lower-case letters, digits and -, a letter first, at most %d",
 			clip(name), ledgerNameBytesMax)
 	}
 	return nil
+}
+
+func isNameOfLedger(name string) bool {
+	ok := name != "" && len(name) <= ledgerNameBytesMax && isLower(name[0])
+	for i := range len(name) {
+		ok = ok && (isLower(name[i]) || isDigit(name[i]) || name[i] == '-')
+	}
+	return ok
 }
 
 // CheckAccountName says whether name can name an account within its ledger. The error is an *InvalidError for field.
@@ -136,13 +140,13 @@ func NewAccount(name string, asset Asset) Account {
 	return Account{Name: name, Asset: asset, Floor: new(Amount), Status: AccountOpen}
 }
 
-// Validate says whether a can be opened. The error is an *InvalidError. Transit accounts are the ledger's own.
+// Validate says whether a can be opened. The error is an *InvalidError. The ledger opens its own accounts itself.
 func (a *Account) Validate() error {
 	if err := CheckAccountName("account", a.Name); err != nil {
 		return err
 	}
-	if IsTransit(a.Name) {
-		return invalid("account", "%q: accounts named transit:… are opened by the ledger itself", a.Name)
+	if IsOwn(a.Name) {
+		return invalid("account", "%q: accounts named transit:…, rail:… and settled:… are opened by the ledger itself", a.Name)
 	}
 	if a.Asset.IsZero() {
 		return invalid("asset", "an asset is required, such as USD or POINTS/0")
@@ -168,13 +172,13 @@ type AccountChange struct {
 }
 
 // Validate says whether the change is well formed for the account that is named, whatever its state. The error is an
-// *InvalidError. Transit accounts are the ledger's own.
+// *InvalidError. Accounts of the ledger's own are not set.
 func (c *AccountChange) Validate(name string) error {
 	if err := CheckAccountName("account", name); err != nil {
 		return err
 	}
-	if IsTransit(name) {
-		return invalid("account", "%q: accounts named transit:… are the ledger's own", name)
+	if IsOwn(name) {
+		return invalid("account", "%q: accounts named transit:…, rail:… and settled:… are the ledger's own", name)
 	}
 	if c.Status != nil {
 		if _, err := ParseAccountStatus(string(*c.Status)); err != nil {

@@ -25,14 +25,14 @@ type Decided struct {
 	Outcome     Outcome
 }
 
-// accountKey finds an account. A name has one account, in one asset; only a transit account has one for each asset.
+// accountKey finds an account. A name has one account, in one asset; only one of the ledger's own has one for each asset.
 type accountKey struct {
 	name  string
-	asset Asset // zero but for transit
+	asset Asset // zero but for the ledger's own
 }
 
 func keyOf(name string, asset Asset) accountKey {
-	if IsTransit(name) {
+	if IsOwn(name) {
 		return accountKey{name: name, asset: asset}
 	}
 	return accountKey{name: name}
@@ -101,9 +101,10 @@ func (b *Book) AddReversal(key Key, legs []Leg) error {
 
 // take counts leg against what is left to reverse. It reports false, and changes nothing, when too little is.
 func (r *reversible) take(leg *Leg) bool {
+	reversed := leg.Reversed()
 	for i := range r.legs {
 		original := &r.legs[i]
-		if original.From != leg.To || original.To != leg.From || original.Asset != leg.Asset {
+		if original.From != reversed.From || original.To != reversed.To || original.Asset != leg.Asset {
 			continue
 		}
 		if left, ok := r.left[i].Sub(leg.Amount); ok && left.Sign() >= 0 {

@@ -23,27 +23,43 @@ const (
 // unique in its ledger for as long as the ledger lives.
 type Key string
 
-// Claim is what a key takes when an outcome is recorded under it: itself, but for a withdraw, which takes the key of its
-// transfer's post. A transfer begins with one of the two. When its ID is used again for another request, the two must meet,
-// or the ID would pay twice. The database has the same rule in its function operation_claim.
+// Claim is what a key takes when an outcome is recorded under it: itself, with two exceptions. The database has the same rule
+// in its function operation_claim.
+//
+//   - A withdraw takes the key of its transfer's post. A transfer begins with one of the two. When its ID is used again for
+//     another request, the two must meet, or the ID would pay twice.
+//   - A return takes the key of its payout's settle. Reserved money goes one way or the other; a late attempt at one after
+//     the other was recorded must meet it, or it would take the money of other payouts.
 func (k Key) Claim() Key {
 	if transfer, ok := strings.CutSuffix(string(k), "/"+string(KindWithdraw)); ok {
 		return Key(transfer + "/" + string(KindPost))
 	}
+	if payout, ok := strings.CutSuffix(string(k), "/"+string(KindReturn)); ok {
+		return Key(payout + "/" + string(KindSettle))
+	}
 	return k
 }
 
-// Kind says which step of a transfer an operation is.
+// Kind says which step of a transfer or a payout an operation is.
 type Kind string
 
-// The kinds of operations. A post moves money within one ledger; a withdraw takes it from an account into transit, a
-// deposit gives it from transit to an account, and a refund reverses a withdraw.
+// The kinds of operations. Of transfers: a post moves money within one ledger; a withdraw takes it from an account into
+// transit, a deposit gives it from transit to an account, and a refund reverses a withdraw. Of payouts: a reserve takes money
+// from an account and keeps it for a rail; a settle books it as paid, or a return reverses the reserve. A bounce reverses the
+// reserve of what was settled and came back.
 const (
 	KindPost     Kind = "post"
 	KindWithdraw Kind = "withdraw"
 	KindDeposit  Kind = "deposit"
 	KindRefund   Kind = "refund"
+	KindReserve  Kind = "reserve"
+	KindSettle   Kind = "settle"
+	KindReturn   Kind = "return"
+	KindBounce   Kind = "bounce"
 )
+
+// reverses says whether operations of the kind give back what another has taken.
+func (k Kind) reverses() bool { return k == KindRefund || k == KindReturn || k == KindBounce }
 
 // Leg moves an amount from one account to another of the same ledger. Both are named within the ledger.
 type Leg struct {
@@ -60,9 +76,9 @@ type Operation struct {
 	Legs []Leg
 	// Reverses is the key of an applied operation that this one gives back, in whole or part; "" for none.
 	Reverses Key
-	// Counterparty is the account on another ledger that the money is for or comes from, "eu/bob"; "" within one
-	// ledger. It is part of what the money does, so of the request's hash: the same withdraw for another payee is
-	// another request.
+	// Counterparty is the account on another ledger that the money is for or comes from, "eu/bob", or the rail and payee of a
+	// payout; "" for a post. It is part of what the money does, so of the request's hash: the same withdraw for another
+	// payee is another request.
 	Counterparty string
 	Memo         string
 	Metadata     map[string]string
@@ -75,9 +91,9 @@ func (o *Operation) Validate() error {
 		return err
 	}
 	switch o.Kind {
-	case KindPost, KindWithdraw, KindDeposit, KindRefund:
+	case KindPost, KindWithdraw, KindDeposit, KindRefund, KindReserve, KindSettle, KindReturn, KindBounce:
 	default:
-		return invalid("kind", "%q is not post, withdraw, deposit or refund", clip(string(o.Kind)))
+		return invalid("kind", "%q is no kind of operation", clip(string(o.Kind)))
 	}
 	if len(o.Legs) == 0 || len(o.Legs) > LegsMax {
 		return invalid("legs", "an operation has 1 to %d legs, not %d", LegsMax, len(o.Legs))
@@ -87,8 +103,8 @@ func (o *Operation) Validate() error {
 			return err
 		}
 	}
-	if (o.Kind == KindRefund) != (o.Reverses != "") {
-		return invalid("reverses", "a refund names the operation it reverses, and nothing else does")
+	if o.Kind.reverses() != (o.Reverses != "") {
+		return invalid("reverses", "a refund, a return and a bounce name the operation they reverse, and nothing else does")
 	}
 	if o.Reverses != "" {
 		if err := CheckID("reverses", string(o.Reverses), KeyBytesMax); err != nil {
@@ -110,6 +126,9 @@ func (o *Operation) checkCounterparty() error {
 		}
 		return nil
 	}
+	if o.Kind.IsPayout() {
+		return o.checkPayee()
+	}
 	other, err := ParseAccountRef("counterparty", o.Counterparty)
 	if err != nil {
 		return err
@@ -129,6 +148,22 @@ func (o *Operation) checkCounterparty() error {
 	return nil
 }
 
+// checkPayee makes sure that a payout's operation names a payee, and that its money goes through the accounts of that rail.
+func (o *Operation) checkPayee() error {
+	rail, _, err := ParsePayoutCounterparty(o.Counterparty)
+	if err != nil {
+		return err
+	}
+	for i := range o.Legs {
+		for _, name := range []string{o.Legs[i].From, o.Legs[i].To} {
+			if IsOwn(name) && railOf(name) != rail {
+				return invalid("counterparty", "%s is not an account of the rail %s", clip(name), rail)
+			}
+		}
+	}
+	return nil
+}
+
 func (l *Leg) validate(kind Kind) error {
 	if err := CheckAccountName("from", l.From); err != nil {
 		return err
@@ -143,14 +178,31 @@ func (l *Leg) validate(kind Kind) error {
 		return invalid("asset", "an asset is required, such as USD or POINTS/0")
 	case l.Amount.Sign() <= 0:
 		return invalid("amount", "%s is not above zero", l.Amount.Format(l.Asset))
-	case kind == KindPost && (IsTransit(l.From) || IsTransit(l.To)):
-		return invalid("from", "transit accounts take part in transfers between ledgers only")
-	case kind == KindWithdraw && (IsTransit(l.From) || !IsTransit(l.To)):
+	case kind == KindPost && (IsOwn(l.From) || IsOwn(l.To)):
+		return invalid("from", "the ledger's own accounts take part in transfers between ledgers and in payouts only")
+	case kind == KindWithdraw && (IsOwn(l.From) || !IsTransit(l.To)):
 		return invalid("to", "a withdraw moves money from an account into transit")
-	case (kind == KindDeposit || kind == KindRefund) && (!IsTransit(l.From) || IsTransit(l.To)):
+	case (kind == KindDeposit || kind == KindRefund) && (!IsTransit(l.From) || IsOwn(l.To)):
 		return invalid("from", "a %s moves money from transit to an account", kind)
+	case kind == KindReserve && (IsOwn(l.From) || !IsRail(l.To)):
+		return invalid("to", "a reserve moves money from an account to a rail's")
+	case kind == KindSettle && (!IsRail(l.From) || !IsSettled(l.To)):
+		return invalid("from", "a settle moves money from a rail's account to what the rail has settled")
+	case kind == KindReturn && (!IsRail(l.From) || IsOwn(l.To)):
+		return invalid("from", "a return moves money from a rail's account to an account")
+	case kind == KindBounce && (!IsSettled(l.From) || IsOwn(l.To)):
+		return invalid("from", "a bounce moves money from what a rail has settled to an account")
 	}
 	return nil
+}
+
+// Reversed is the leg that l gives back when its operation reverses another. What is settled gives back what was reserved.
+func (l *Leg) Reversed() Leg {
+	to := l.From
+	if IsSettled(to) {
+		to = RailAccount(railOf(to))
+	}
+	return Leg{From: l.To, To: to, Asset: l.Asset, Amount: l.Amount}
 }
 
 func checkMetadata(metadata map[string]string) error {
@@ -294,7 +346,7 @@ type Entry struct {
 	Key          Key
 	Kind         Kind
 	Other        string // the account of the same leg that gave or took the amount
-	Counterparty string // the account on another ledger that the money went to or came from, "eu/bob"
+	Counterparty string // Operation.Counterparty
 	Memo         string
 	At           time.Time
 }

@@ -25,6 +25,7 @@ func (a *app) deadLetterCommand() *cobra.Command {
 		a.deadLetterShowCommand(),
 		a.deadLetterDecideCommand(workflows.ActionRetry),
 		a.deadLetterDecideCommand(workflows.ActionCompensate),
+		a.deadLetterDecideCommand(workflows.ActionSettle),
 		a.deadLetterDecideCommand(workflows.ActionDiscard),
 	)
 }
@@ -75,7 +76,7 @@ func (f *deadLetterFilter) input(args []string) (in activities.DeadLetterListInp
 		return in, usagef("state: %q is not open, parked, closed or all", f.state)
 	}
 	if f.step != "" && !slices.Contains(deadLetterSteps, workflows.Step(f.step)) {
-		return in, usagef("step: %q is not a step of a transfer, such as deposit", f.step)
+		return in, usagef("step: %q is not a step, such as deposit", f.step)
 	}
 	in.Step = f.step
 	switch place := ledger.Place(f.place); place {
@@ -238,28 +239,93 @@ const timeoutWaiting = 3 * time.Second
 var deadLetterSteps = []workflows.Step{
 	workflows.StepPost, workflows.StepWithdraw, workflows.StepDeposit, workflows.StepRefund,
 	workflows.StepResolvePost, workflows.StepResolveWithdraw, workflows.StepResolveDeposit, workflows.StepResolveRefund,
+	workflows.StepReserve, workflows.StepSubmit, workflows.StepSettle, workflows.StepReturn, workflows.StepBounce, workflows.StepResolveReserve,
 }
 
-// deadLetterName reads a dead letter's key or a transfer's ID: the transfer's ID, and the step if it was a key.
-func deadLetterName(name string) (id string, step workflows.Step) {
+// letterName is what a person calls a dead letter by.
+type letterName struct {
+	payout bool
+	id     string         // of the transfer or payout
+	step   workflows.Step // "" if it was no key
+}
+
+// deadLetterName reads a dead letter's key, a transfer's ID, or a payout's as "payout/ID".
+func deadLetterName(name string) letterName {
+	whole, step := name, workflows.Step("")
 	if cut := strings.LastIndexByte(name, '/'); cut > 0 && slices.Contains(deadLetterSteps, workflows.Step(name[cut+1:])) {
-		if id, ok := strings.CutPrefix(name[:cut], workflows.TransferWorkflowID("")); ok && id != "" {
-			return id, workflows.Step(name[cut+1:])
-		}
+		whole, step = name[:cut], workflows.Step(name[cut+1:])
 	}
-	return name, ""
+	if id, ok := strings.CutPrefix(whole, workflows.PayoutWorkflowID("")); ok && id != "" {
+		return letterName{payout: true, id: id, step: step}
+	}
+	if id, ok := strings.CutPrefix(whole, workflows.TransferWorkflowID("")); ok && id != "" && step != "" {
+		return letterName{id: id, step: step}
+	}
+	return letterName{id: name}
+}
+
+// workflowID is that of the transfer or payout.
+func (n *letterName) workflowID() string {
+	if n.payout {
+		return workflows.PayoutWorkflowID(n.id)
+	}
+	return workflows.TransferWorkflowID(n.id)
+}
+
+// letters is what the dead letters call it.
+func (n *letterName) letters() string {
+	if n.payout {
+		return n.workflowID()
+	}
+	return n.id
+}
+
+// String is "transfer "rent"" or "payout "rent"".
+func (n *letterName) String() string {
+	if n.payout {
+		return fmt.Sprintf("payout %q", n.id)
+	}
+	return fmt.Sprintf("transfer %q", n.id)
+}
+
+// letterSubject is where the transfer or payout of a dead letter stands.
+type letterSubject struct {
+	from    string
+	state   workflows.State
+	parking *workflows.Parking
+	ended   bool
+}
+
+// subject asks where the transfer or payout stands.
+func (n *letterName) subject(ctx context.Context, payments *transfers.Client) (letterSubject, error) {
+	if n.payout {
+		status, err := payments.PayoutStatus(ctx, n.id)
+		return letterSubject{from: status.Request.From, state: status.State, parking: status.Parking, ended: status.Ended()}, err
+	}
+	status, err := payments.Status(ctx, n.id)
+	return letterSubject{from: status.Request.From, state: status.State, parking: status.Parking, ended: status.Ended()}, err
+}
+
+// decide tells the parked transfer or payout what was decided, and returns its state.
+func (n *letterName) decide(ctx context.Context, payments *transfers.Client, decision workflows.Decision) (workflows.State, error) {
+	if n.payout {
+		status, err := payments.DecidePayout(ctx, n.id, decision)
+		return status.State, err
+	}
+	status, err := payments.Decide(ctx, n.id, decision)
+	return status.State, err
 }
 
 // deadLettersOf reads the dead letters that a key or a transfer's ID names, newest first, and the ledger that they are on.
 func (a *app) deadLettersOf(ctx context.Context, c client.Client, name, ledgerName string) ([]activities.DeadLetterView, string, error) {
-	id, step := deadLetterName(name)
+	n := deadLetterName(name)
 	if ledgerName == "" {
 		var err error
-		if ledgerName, err = sourceLedger(ctx, transfers.New(c, transfers.Options{}), id); err != nil {
+		if ledgerName, err = sourceLedger(ctx, transfers.New(c, transfers.Options{}), &n); err != nil {
 			return nil, "", err
 		}
 	}
-	list, err := a.askDeadLetters(ctx, c, activities.DeadLetterListInput{Ledger: ledgerName, Transfer: id, Step: string(step)})
+	list, err := a.askDeadLetters(ctx, c, activities.DeadLetterListInput{Ledger: ledgerName, Transfer: n.letters(), Step: string(n.step)})
 	return list.DeadLetters, ledgerName, err
 }
 

@@ -100,9 +100,13 @@ func (s *sweep) tell(letters []activities.DeadLetterView) error {
 	for i := range letters {
 		view := s.words.view(&letters[i])
 		view.Outcome = decisionWould
-		if letters[i].Parked {
+		n := deadLetterName(letters[i].Key)
+		switch {
+		case letters[i].Parked:
 			view.Detail = fmt.Sprintf("the step %s gets fresh attempts", letters[i].Step)
-		} else {
+		case n.payout:
+			view.Outcome, view.Detail = decisionRefused, "the payout has ended: to pay again is a new ID"
+		default:
 			view.NewTransfer = workflows.RetryTransferID(letters[i].Transfer)
 			view.Detail = fmt.Sprintf("made anew as %q", view.NewTransfer)
 		}

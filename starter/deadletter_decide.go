@@ -40,6 +40,9 @@ func (d *decisionWords) check() error {
 	if err := words.Validate(); err != nil {
 		return err
 	}
+	if d.action == workflows.ActionSettle && d.reason == "" {
+		return usagef("reason: --reason is required: how it is known that the rail has paid")
+	}
 	if d.action == workflows.ActionDiscard && d.reason == "" {
 		return usagef("reason: --reason is required: it is all that is left of the transfer's story")
 	}
@@ -84,7 +87,12 @@ after a rejection is the client's to decide, with a new ID.
 
 With --all and the filters of list, every open dead letter that fits is retried, --rate of them a second at most; --dry-run
 only tells which.`},
-	workflows.ActionCompensate: {"Take a parked transfer back", `Take a parked transfer back: a deposit that has no outcome is sealed, and the money refunded. What has arrived stays.`},
+	workflows.ActionCompensate: {"Take a parked transfer back", `Take a parked transfer back: a deposit that has no outcome is sealed, and the money refunded. What has arrived stays.
+
+A payout is taken back at your word that its rail has not paid it, and never will; the reason says how that is known. The
+rail is asked once more before, and its word goes before yours.`},
+	workflows.ActionSettle: {"Book a parked payout as paid, at your word", `Book a parked payout as paid, at your word, when its rail does not tell. The reason says how it is known that the rail has paid.
+Should the rail say otherwise later, that is a dead letter again.`},
 	workflows.ActionDiscard: {"Close a dead letter for good, with a reason", `Close a dead letter for good, with a reason.
 
 A transfer that has ended is not changed by it. A parked one ends as discarded: what has no outcome is sealed, so that nothing
@@ -113,7 +121,7 @@ func (a *app) deadLetterDecideCommand(action workflows.Action) *cobra.Command {
 				return err
 			}
 			if len(args) != 1 {
-				return usagef("name one dead letter, by its key or its transfer's ID")
+				return usagef("name one dead letter, by its key, its transfer's ID, or payout/ID")
 			}
 			if err := checkDeadLetterName(args[0], all.filter.ledger); err != nil {
 				return err
@@ -166,13 +174,13 @@ func refusedf(format string, args ...any) error {
 // its letter is wanted: that may be on a ledger that does not answer, or not be written yet.
 func (a *app) openDeadLetter(ctx context.Context, c client.Client, name, ledgerName string, action workflows.Action, byTransfer bool,
 ) (*activities.DeadLetterView, error) {
-	id, step := deadLetterName(name)
+	n := deadLetterName(name)
 	lookCtx, cancel := context.WithTimeout(ctx, timeoutWaiting)
-	status, errStatus := transfers.New(c, transfers.Options{}).Status(lookCtx, id)
+	subject, errStatus := n.subject(lookCtx, transfers.New(c, transfers.Options{}))
 	cancel()
-	if p := status.Parking; byTransfer && errStatus == nil && p != nil && (step == "" || step == p.Step) {
+	if p := subject.parking; byTransfer && errStatus == nil && p != nil && (n.step == "" || n.step == p.Step) {
 		return &activities.DeadLetterView{
-			Key: workflows.StepKey(workflows.TransferWorkflowID(id), p.Step), Transfer: id, Step: string(p.Step), Parked: true,
+			Key: workflows.StepKey(n.workflowID(), p.Step), Transfer: n.letters(), Step: string(p.Step), Parked: true,
 			Run: p.Run, Parking: p.Number, Place: p.Place, Account: p.Account,
 		}, nil
 	}
@@ -196,12 +204,12 @@ func (a *app) openDeadLetter(ctx context.Context, c client.Client, name, ledgerN
 		return nil, &closedLetterError{&letters[0]}
 	case errStatus != nil:
 		return nil, usagef("there is no dead letter of %q on the ledger %s", name, on)
-	case status.State == workflows.StateRejected && action == workflows.ActionRetry:
-		return nil, refusedf("transfer %q was rejected, and is no dead letter: to pay again is a new ID", id)
-	case status.Ended():
-		return nil, refusedf("transfer %q has ended as %s, and has no dead letter: there is nothing to %s", id, status.State, action)
+	case subject.state == workflows.StateRejected && action == workflows.ActionRetry:
+		return nil, refusedf("%s was rejected, and is no dead letter: to pay again is a new ID", &n)
+	case subject.ended:
+		return nil, refusedf("%s has ended as %s, and has no dead letter: there is nothing to %s", &n, subject.state, action)
 	default:
-		return nil, refusedf("transfer %q is %s, and has no dead letter: there is nothing to %s", id, status.State, action)
+		return nil, refusedf("%s is %s, and has no dead letter: there is nothing to %s", &n, subject.state, action)
 	}
 }
 
@@ -272,29 +280,38 @@ func decideAbout(ctx context.Context, c client.Client, letter *activities.DeadLe
 	view := words.view(letter)
 	payments := transfers.New(c, transfers.Options{})
 	ended := words.aboutEnded(letter, letter.Version)
+	n := deadLetterName(letter.Key)
+	what := "transfer"
+	if n.payout {
+		what = "payout"
+	}
 	if letter.Parked {
-		status, err := payments.Decide(ctx, letter.Transfer, workflows.Decision{
+		state, err := n.decide(ctx, payments, workflows.Decision{
 			Action: words.action, Parking: letter.Parking, Run: letter.Run, By: words.by, Reason: words.reason, SettledOutside: words.settledOutside,
 		})
 		if err == nil {
-			view.Outcome, view.Detail = decisionTaken, "the transfer is "+string(status.State)
+			view.Outcome, view.Detail = decisionTaken, fmt.Sprintf("the %s is %s", what, state)
 			return view, nil
 		}
 		if !errors.Is(err, transfers.ErrEnded) {
 			return view, err
 		}
-		// Its workflow was closed by force. Another run may have ended the transfer since.
-		now, err := payments.Status(ctx, letter.Transfer)
+		// Its workflow was closed by force. Another run may have ended it since.
+		now, err := n.subject(ctx, payments)
 		if err != nil {
 			return view, err
 		}
-		if !now.Ended() {
-			return view, refusedf("%s: the transfer's workflow was closed by force: start the transfer again with the same ID, and it goes on from where it stopped", letter.Key)
+		if !now.ended {
+			return view, refusedf("%s: the %s's workflow was closed by force: start the %s again with the same ID, and it goes on from where it stopped",
+				letter.Key, what, what)
 		}
-		ended.Ended = now.State
+		ended.Ended = now.state
 	}
-	if words.action == workflows.ActionCompensate {
-		return view, refusedf("%s: the transfer has ended: there is nothing to compensate", letter.Key)
+	switch {
+	case words.action == workflows.ActionCompensate || words.action == workflows.ActionSettle:
+		return view, refusedf("%s: the %s has ended: there is nothing to %s", letter.Key, what, words.action)
+	case words.action == workflows.ActionRetry && n.payout:
+		return view, refusedf("%s: the payout has ended: to pay again is a new ID", letter.Key)
 	}
 	return words.sendEnded(ctx, payments, letter, ended)
 }

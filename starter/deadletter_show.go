@@ -27,9 +27,9 @@ func (a *app) deadLetterShowCommand() *cobra.Command {
 	var ledgerName string
 	var timeout time.Duration
 	cmd := &cobra.Command{
-		Use:   "show KEY|TRANSFER-ID",
+		Use:   "show KEY|TRANSFER-ID|payout/ID",
 		Short: "Show a dead letter, or those of a transfer, with all that happened to them",
-		Long: `Show a dead letter, by its key, or all those of a transfer, by its ID: the whole error, where the money is, what can be
+		Long: `Show a dead letter, by its key, or all those of a transfer, by its ID, or of a payout, as payout/ID: the whole error, where the money is, what can be
 decided, and all that happened so far, with who decided what and why.
 
 They are on the ledger that the transfer pays from; --ledger names it when Temporal no longer knows the transfer.`,
@@ -79,19 +79,29 @@ func (a *app) askDeadLetter(ctx context.Context, c client.Client, letter *activi
 	})
 }
 
-// sourceLedger is the ledger that a transfer pays from.
-func sourceLedger(ctx context.Context, c *transfers.Client, id string) (string, error) {
-	in, err := c.Request(ctx, id)
+// sourceLedger is the ledger that a transfer or a payout pays from.
+func sourceLedger(ctx context.Context, c *transfers.Client, n *letterName) (string, error) {
+	from, err := n.requestedFrom(ctx, c)
 	if errors.Is(err, transfers.ErrUnknown) {
-		var status transfers.Status
-		status, err = c.Status(ctx, id)
-		in = status.Request
+		var subject letterSubject
+		subject, err = n.subject(ctx, c)
+		from = subject.from
 	}
 	if err != nil {
 		return "", err
 	}
-	ref, err := ledger.ParseAccountRef("from", in.From)
+	ref, err := ledger.ParseAccountRef("from", from)
 	return ref.Ledger, err
+}
+
+// requestedFrom is the account that the request names, as Temporal keeps it.
+func (n *letterName) requestedFrom(ctx context.Context, c *transfers.Client) (string, error) {
+	if n.payout {
+		in, err := c.PayoutRequest(ctx, n.id)
+		return in.From, err
+	}
+	in, err := c.Request(ctx, n.id)
+	return in.From, err
 }
 
 func (s *deadLetterStories) text(w io.Writer) error {

@@ -37,11 +37,11 @@ var exitCodes = []struct {
 	meaning string
 	then    string
 }{
-	{exitDone, "done: the transfer completed, the command did its work", ""},
+	{exitDone, "done: the transfer completed, the payout settled, the command did its work", ""},
 	{exitInternal, "an internal error, or the environment is not set up", "see the message"},
-	{exitUsage, "wrong usage or input, or no such account, transfer or dead letter", "correct the command"},
+	{exitUsage, "wrong usage or input, or no such account, transfer, payout or dead letter", "correct the command"},
 	{exitRejected, "rejected: a business reason, such as insufficient funds; nothing moved", "another attempt to pay is a new ID"},
-	{exitFailed, "failed, compensated or cancelled: the money is where it was", "another attempt to pay is a new ID"},
+	{exitFailed, "failed, compensated, returned or cancelled: the money is where it was", "another attempt to pay is a new ID"},
 	{exitPending, "pending, parked or unknown: it has not ended, or nobody could tell; discarded: settled outside", "run the same command again; never a new ID"},
 	{exitDifferent, "the ID belongs to a different request; nothing moved", "another payment needs another ID"},
 }
@@ -61,13 +61,13 @@ func exitCodesTopic() *cobra.Command {
 // exitOfState is the exit code for where a transfer stands.
 func exitOfState(state workflows.State) exitCode {
 	switch state {
-	case workflows.StateCompleted:
+	case workflows.StateCompleted, workflows.StateSettled:
 		return exitDone
 	case workflows.StateRejected:
 		return exitRejected
-	case workflows.StateFailed, workflows.StateCompensated, workflows.StateCancelled:
+	case workflows.StateFailed, workflows.StateCompensated, workflows.StateCancelled, workflows.StateReturned:
 		return exitFailed
-	case workflows.StateRunning, workflows.StateParked, transfers.StateUnknown, workflows.StateDiscarded:
+	case workflows.StateRunning, workflows.StatePending, workflows.StateParked, transfers.StateUnknown, workflows.StateDiscarded:
 		// Discarded: only the person who has settled it outside knows what was paid. To pay again could be to pay twice.
 		return exitPending
 	default:
@@ -115,6 +115,7 @@ func exitOf(err error) exitCode {
 	var exit *exitError
 	var invalid *ledger.InvalidError
 	var pending *transfers.PendingError
+	var payout *transfers.PayoutPendingError
 	var closed *transfers.ClosedError
 	var unanswered *asking.UnansweredError
 	var application *temporal.ApplicationError
@@ -135,7 +136,7 @@ func exitOf(err error) exitCode {
 		return exitOfClosed(closed.How)
 	case errors.As(err, &application):
 		return applicationCodes[application.Type()].or(exitInternal)
-	case errors.As(err, &pending), errors.As(err, &unanswered), errors.As(err, &unavailable), errors.As(err, &deadline),
+	case errors.As(err, &pending), errors.As(err, &payout), errors.As(err, &unanswered), errors.As(err, &unavailable), errors.As(err, &deadline),
 		errors.As(err, &exhausted), errors.Is(err, context.DeadlineExceeded), errors.Is(err, context.Canceled):
 		return exitPending
 	default:

@@ -20,6 +20,9 @@ import (
 func TestExitOfState(t *testing.T) {
 	for state, want := range map[workflows.State]exitCode{
 		workflows.StateCompleted:   exitDone,
+		workflows.StateSettled:     exitDone,
+		workflows.StateReturned:    exitFailed,
+		workflows.StatePending:     exitPending,
 		workflows.StateRejected:    exitRejected,
 		workflows.StateFailed:      exitFailed,
 		workflows.StateCompensated: exitFailed,

@@ -64,21 +64,30 @@ func metadataFlag(flags *pflag.FlagSet, values *[]string) {
 
 // parseMetadata reads KEY=VALUE pairs. None are nil.
 func parseMetadata(pairs []string) (map[string]string, error) {
+	metadata, err := parsePairs("metadata", pairs)
+	if err != nil {
+		return nil, err
+	}
+	return metadata, ledger.CheckNotes("", metadata)
+}
+
+// parsePairs reads the KEY=VALUE pairs of a flag. None are nil.
+func parsePairs(flag string, pairs []string) (map[string]string, error) {
 	if len(pairs) == 0 {
 		return nil, nil
 	}
-	metadata := make(map[string]string, len(pairs))
+	values := make(map[string]string, len(pairs))
 	for _, pair := range pairs {
 		key, value, ok := strings.Cut(pair, "=")
 		if !ok || key == "" {
-			return nil, usagef("metadata: %q is not KEY=VALUE", pair)
+			return nil, usagef("%s: %q is not KEY=VALUE", flag, pair)
 		}
-		if _, twice := metadata[key]; twice {
-			return nil, usagef("metadata: %q is there twice", key)
+		if _, twice := values[key]; twice {
+			return nil, usagef("%s: %q is there twice", flag, key)
 		}
-		metadata[key] = value
+		values[key] = value
 	}
-	return metadata, ledger.CheckNotes("", metadata)
+	return values, nil
 }
 
 // timeoutFlag adds --timeout to a command.

@@ -54,6 +54,7 @@ needs no database password. Running the same command again is always safe.`,
 	root.AddCommand(
 		a.transferCommand(),
 		a.statusCommand(),
+		a.payoutCommand(),
 		a.batchCommand(),
 		a.accountCommand(),
 		a.deadLetterCommand(),

@@ -104,7 +104,9 @@ func (a *app) transferOn(ctx context.Context, client *transfers.Client, in workf
 
 // reportAccepted tells where a transfer stands that nobody waits for.
 func (a *app) reportAccepted(ctx context.Context, client *transfers.Client, handle *transfers.Handle, in workflows.TransferInput) error {
-	status := transfers.Status{TransferStatus: workflows.TransferStatus{Request: in, State: workflows.StateRunning, Detail: "accepted"}}
+	status := transfers.Status{TransferStatus: workflows.TransferStatus{
+		Request: in, Standing: workflows.Standing{State: workflows.StateRunning, Detail: "accepted"},
+	}}
 	if handle.Attached {
 		// It may have ended long ago.
 		var err error

@@ -36,7 +36,7 @@ func TestWrongUsage(t *testing.T) {
 		{"ID with a control character", transfer("--id", "t\x01"), "id: it contains U+0001"},
 		{"ID too long", transfer("--id", strings.Repeat("x", 201)), "id: it has 201 bytes"},
 		{"no source", transfer("--from", ""), "from: an account is required"},
-		{"transit account", transfer("--to", "eu/transit:us"), "to: accounts named transit:… are the ledger's own"},
+		{"transit account", transfer("--to", "eu/transit:us"), "to: accounts named transit:…, rail:… and settled:… are the ledger's own"},
 		{"to itself", transfer("--to", "us/alice"), "to: us/alice is also the account to pay from"},
 		{"case 44: JPY has no decimals", transfer("--asset", "JPY", "--amount", "80.5"), `"80.5" has 1 decimal digits; JPY/0 has 0`},
 		{"case 46: KWD has three decimals", transfer("--asset", "KWD", "--amount", "1.2345"), `"1.2345" has 4 decimal digits; KWD/3 has 3`},

@@ -15,6 +15,7 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"payonce/activities"
+	"payonce/internal/railsim/sim"
 	"payonce/tests/harness"
 	"payonce/workflows"
 )
@@ -38,6 +39,9 @@ type recording struct {
 	during func(t *testing.T, s *recorder)
 	// workflow is recorded instead of the transfer; without an ID of a transfer there is none.
 	workflow string
+	// payout is what happens at the rail to the payout "recorded", which is recorded instead. Nil: there is none.
+	payout *sim.Plan
+	rail   []string // settings of the rail
 }
 
 // recorder is a world in which one way is recorded.
@@ -46,6 +50,7 @@ type recorder struct {
 
 	in     workflows.TransferInput
 	worker *harness.FaultWorker
+	rail   *harness.Rail
 }
 
 var (
@@ -90,7 +95,7 @@ func decideAt(number int, action workflows.Action) func(*testing.T, *recorder) {
 }
 
 func recordings() []recording {
-	return append(batchRecordings(), []recording{
+	return append(append(batchRecordings(), payoutRecordings()...), []recording{
 		{name: "post-completed-fast", in: recordedPost},
 		{name: "post-completed-durable", in: recordedPost, faults: []string{"post/before=fail:2"}},
 		{name: "post-completed-resolved", in: recordedPost, faults: []string{"post/after=drop:always"}},
@@ -238,16 +243,22 @@ func (r *recording) run(t *testing.T) []*history.HistoryEvent {
 	s := &recorder{World: w, in: r.in}
 	var faults []string
 	for _, fault := range r.faults {
-		if !strings.Contains(fault, ";transfer=") {
+		if !strings.Contains(fault, ";transfer=") && r.payout == nil {
 			fault += ";transfer=recorded"
 		}
 		faults = append(faults, fault)
+	}
+	var env []string
+	if r.payout != nil {
+		s.rail = w.StartRail(t, "bank")
+		s.rail.Plan(t, recordedPayout.ID, *r.payout)
+		env = s.rail.Env(r.rail...)
 	}
 	if r.regions {
 		w.StartFaultWorker(t, harness.FaultConfig{Ledgers: []string{"us"}, Options: r.options})
 		w.StartFaultWorker(t, harness.FaultConfig{Ledgers: []string{"eu"}, Options: r.options})
 	} else {
-		s.worker = w.StartFaultWorker(t, harness.FaultConfig{Faults: faults, Options: r.options})
+		s.worker = w.StartFaultWorker(t, harness.FaultConfig{Faults: faults, Options: r.options, Env: env})
 	}
 	for _, account := range []string{"us/alice", "us/carol", "eu/bob"} {
 		w.Open(t, activities.AccountOpenInput{Account: account, Asset: "USD"})
@@ -256,6 +267,11 @@ func (r *recording) run(t *testing.T) []*history.HistoryEvent {
 	workflowID := workflows.TransferWorkflowID(r.in.ID)
 	if r.in.ID != "" {
 		w.Start(t, r.in)
+	}
+	if r.payout != nil {
+		_, err := s.Transfers.StartPayout(t.Context(), recordedPayout)
+		require.NoError(t, err)
+		workflowID = workflows.PayoutWorkflowID(recordedPayout.ID)
 	}
 	if r.workflow != "" {
 		workflowID = r.workflow

@@ -51,6 +51,24 @@ var ends = map[string]string{
 	"parked-retry-compensated":         "compensated",
 	"parked-retry-completed":           "completed",
 	"parked-withdraw-compensate":       "compensated",
+	"payout-again":                     "settled",
+	"payout-bounced":                   "returned",
+	"payout-cancelled":                 "cancelled",
+	"payout-contradiction-discard":     "discarded",
+	"payout-failed":                    "failed",
+	"payout-hint":                      "",
+	"payout-outage":                    "settled",
+	"payout-parked-answered":           "settled",
+	"payout-parked-compensate":         "returned",
+	"payout-parked-retry-settle":       "settled",
+	"payout-pending":                   "settled",
+	"payout-rejected":                  "rejected",
+	"payout-reply-lost":                "settled",
+	"payout-reset":                     "settled",
+	"payout-returned":                  "returned",
+	"payout-settled":                   "settled",
+	"payout-unsent":                    "cancelled",
+	"payout-wrong-malformed":           workflows.ErrorInvalidInput,
 	"post-cancelled":                   "cancelled",
 	"post-completed-durable":           "completed",
 	"post-completed-fast":              "completed",
@@ -93,6 +111,8 @@ func TestReplay(t *testing.T) {
 	impatient.Fast = workflows.FastOptions{TimeoutStartToClose: time.Millisecond, AttemptsMax: 1, Backoff: time.Millisecond}
 	impatient.Write = workflows.WriteOptions{TimeoutHeartbeat: time.Millisecond, BackoffFirst: time.Millisecond, BackoffMax: time.Millisecond, Within: time.Millisecond}
 	impatient.Outage = workflows.OutageOptions{Budget: time.Millisecond, BackoffFirst: time.Millisecond, BackoffMax: time.Millisecond}
+	short := workflows.StepOptions{TimeoutStartToClose: time.Millisecond, BackoffFirst: time.Millisecond, BackoffMax: time.Millisecond, AttemptsMax: 1}
+	impatient.Rail = workflows.RailOptions{Submit: short, Ask: short, PollFirst: time.Millisecond, PollMax: time.Millisecond, Patience: time.Millisecond}
 	recorded := histories(t, historiesDir)
 	for name, options := range map[string]workflows.Options{
 		"default": workflows.DefaultOptions(), "short": harness.ShortOptions(), "impatient": impatient,

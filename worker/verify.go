@@ -137,7 +137,7 @@ func conclude(written error, ok bool) error {
 // besides reports beside the line that shows the progress.
 func besides(p *progress, r reconcile.Report) reconcile.Report {
 	return reconcile.Report{
-		Books:       postgres.Report{Finding: hiding(p, r.Books.Finding), InTransit: hiding(p, r.Books.InTransit)},
+		Books:       postgres.Report{Finding: hiding(p, r.Books.Finding), InTransit: hiding(p, r.Books.InTransit), Reserved: hiding(p, r.Books.Reserved)},
 		Finding:     hiding(p, r.Finding),
 		Unaccounted: hiding(p, r.Unaccounted),
 	}

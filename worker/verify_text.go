@@ -24,7 +24,7 @@ func (r *textReport) printf(format string, args ...any) {
 
 func (r *textReport) report() reconcile.Report {
 	return reconcile.Report{
-		Books:       postgres.Report{Finding: r.bookFinding, InTransit: r.inTransit},
+		Books:       postgres.Report{Finding: r.bookFinding, InTransit: r.inTransit, Reserved: r.reserved},
 		Finding:     r.finding,
 		Unaccounted: r.unaccounted,
 	}
@@ -37,6 +37,11 @@ func (r *textReport) bookFinding(f postgres.Finding) {
 func (r *textReport) inTransit(t postgres.InTransit) {
 	r.printf("in transit  %s %s from %s to %s since %s: %s\n",
 		t.Amount.Format(t.Asset), t.Asset, t.From, t.To, t.Since.UTC().Format(time.RFC3339), t.Transfer)
+}
+
+func (r *textReport) reserved(p postgres.Reserved) {
+	r.printf("reserved  %s %s of %s in %s since %s: %s\n",
+		p.Amount.Format(p.Asset), p.Asset, p.From, p.Account, p.Since.UTC().Format(time.RFC3339), p.Payout)
 }
 
 func (r *textReport) finding(f reconcile.Finding) {
@@ -75,6 +80,9 @@ func (r *textReport) books(s postgres.Summary) {
 	}
 	for _, t := range s.InTransit {
 		r.printf("in transit from %s to %s: %s %s in %s\n", t.From, t.To, t.Amount.Format(t.Asset), t.Asset, reconcile.Count(t.Transfers, "transfer"))
+	}
+	for _, t := range s.Reserved {
+		r.printf("reserved in %s: %s %s in %s\n", t.Account, t.Amount.Format(t.Asset), t.Asset, reconcile.Count(t.Payouts, "payout"))
 	}
 	if len(s.NotChecked) > 0 {
 		r.printf("not checked, because no settings are given for them, though money went there or came from there: %s\n",

@@ -53,8 +53,7 @@ func (w *Workflows) DeadLetterShow(ctx workflow.Context, in activities.DeadLette
 // OperationList looks keys up in the ledgers of whichever worker answers.
 func (w *Workflows) OperationList(ctx workflow.Context, in activities.OperationListInput) (activities.OperationList, error) {
 	var list activities.OperationList
-	options := w.options.Ask.durable("", "")
-	options.TaskQueue = TaskQueue
+	options := w.options.Ask.durable(TaskQueue, "")
 	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), OperationListWorkflow, in).Get(ctx, &list)
 	return list, err
 }
@@ -74,7 +73,7 @@ func ask[T any](ctx workflow.Context, w *Workflows, activity, ledgerName string,
 	if err := ledger.CheckLedgerName("ledger", ledgerName); err != nil {
 		return answer, invalidInput(err)
 	}
-	options := w.options.Ask.durable(ledgerName, "")
+	options := w.options.Ask.durable(LedgerTaskQueue(ledgerName), "")
 	// It passes, but for a period that ends tomorrow not while somebody waits.
 	options.RetryPolicy.NonRetryableErrorTypes = []string{activities.ErrorPeriodUnfinished}
 	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), activity, in).Get(ctx, &answer)

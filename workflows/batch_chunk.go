@@ -168,7 +168,7 @@ func (c *chunk) lookUp(ctx workflow.Context, i int) (end GroupEnd, ok bool) {
 	found := make(map[Step]*activities.OperationView)
 	for _, name := range ledgers {
 		var list activities.OperationList
-		options := c.options.Ask.durable(name, "look up "+in.ID)
+		options := c.options.Ask.durable(LedgerTaskQueue(name), "look up "+in.ID)
 		err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), OperationListWorkflow, ask).Get(ctx, &list)
 		if err != nil {
 			// It is asked again.
@@ -259,7 +259,7 @@ func (c *BatchCounts) count(end *GroupEnd) {
 	if end.Repeat {
 		c.Repeats++
 	}
-	switch end.State {
+	switch end.State { //nolint:exhaustive // the others are a payout's
 	case StateCompleted:
 		c.Completed++
 	case StateRejected:

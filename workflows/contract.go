@@ -90,12 +90,15 @@ func (in TransferInput) SameRequest(other TransferInput) bool {
 		a.From == b.From && a.To == b.To && a.Asset == b.Asset && a.Amount.Cmp(b.Amount) == 0
 }
 
+// transferFields are the names of the fields of a TransferInput.
+var transferFields = []string{"id", "from", "to", "amount", "asset", "memo", "metadata", "retries"}
+
 // RequestOf is the transfer that a recorded operation is a step of, without its metadata, which views of operations leave out.
 func RequestOf(id string, operation *activities.OperationView) TransferInput {
 	in := TransferInput{
 		ID: id, From: operation.From, To: operation.To, Amount: operation.Amount, Asset: operation.Asset, Memo: operation.Memo,
 	}
-	switch operation.Kind {
+	switch operation.Kind { //nolint:exhaustive // the others are a payout's
 	case ledger.KindPost:
 	case ledger.KindWithdraw:
 		in.To = operation.Other
@@ -135,14 +138,8 @@ func ParseTransfer(in TransferInput) (ParsedTransfer, error) {
 	if p.From == p.To {
 		return p, &ledger.InvalidError{Field: "to", Reason: p.To.String() + " is also the account to pay from"}
 	}
-	if p.Asset, err = ledger.ParseAsset(in.Asset); err != nil {
+	if p.Asset, p.Amount, err = parseMoney(in.Amount, in.Asset); err != nil {
 		return p, err
-	}
-	if p.Amount, err = ledger.ParseAmount(in.Amount, p.Asset); err != nil {
-		return p, err
-	}
-	if p.Amount.Sign() == 0 {
-		return p, &ledger.InvalidError{Field: "amount", Reason: "it must be above zero"}
 	}
 	if in.Retries != "" && in.ID != RetryTransferID(in.Retries) {
 		return p, &ledger.InvalidError{Field: "retries", Reason: fmt.Sprintf("the ID of a transfer in place of %q is %q", in.Retries, RetryTransferID(in.Retries))}
@@ -152,13 +149,24 @@ func ParseTransfer(in TransferInput) (ParsedTransfer, error) {
 
 func parsePayAccount(field, s string) (ledger.AccountRef, error) {
 	ref, err := ledger.ParseAccountRef(field, s)
-	if err == nil && ledger.IsTransit(ref.Name) {
-		err = &ledger.InvalidError{Field: field, Reason: "accounts named transit:… are the ledger's own"}
+	if err == nil && ledger.IsOwn(ref.Name) {
+		err = &ledger.InvalidError{Field: field, Reason: "accounts named transit:…, rail:… and settled:… are the ledger's own"}
 	}
 	return ref, err
 }
 
-// State is where a transfer stands. All but running and parked are ends.
+func parseMoney(amountText, assetText string) (asset ledger.Asset, amount ledger.Amount, err error) {
+	if asset, err = ledger.ParseAsset(assetText); err != nil {
+		return asset, amount, err
+	}
+	amount, err = ledger.ParseAmount(amountText, asset)
+	if err == nil && amount.Sign() == 0 {
+		err = &ledger.InvalidError{Field: "amount", Reason: "it must be above zero"}
+	}
+	return asset, amount, err
+}
+
+// State is where a transfer or a payout stands. All but running, pending and parked are ends.
 type State string
 
 // The states. Each end but completed and discarded leaves every balance as it was.
@@ -176,9 +184,9 @@ const (
 // Ended says whether s is an end.
 func (s State) Ended() bool {
 	switch s {
-	case StateCompleted, StateRejected, StateFailed, StateCompensated, StateCancelled, StateDiscarded:
+	case StateCompleted, StateRejected, StateFailed, StateCompensated, StateCancelled, StateDiscarded, StateSettled, StateReturned:
 		return true
-	case StateRunning, StateParked:
+	case StateRunning, StatePending, StateParked:
 		return false
 	default:
 		return false
@@ -407,16 +415,21 @@ const StatusQuery = "status"
 // TransferStatus is where a transfer stands.
 type TransferStatus struct {
 	Request TransferInput `json:"request"`
-	State   State         `json:"state"`
+	Standing
+	// Result is set when the transfer has ended.
+	Result *TransferResult `json:"result,omitempty"`
+}
+
+// Standing is where a transfer or a payout stands. Its fields are among those of the status that it is in.
+type Standing struct {
+	State State `json:"state"`
 	// Step is the one that is running, or the last.
 	Step Step `json:"step,omitempty"`
 	// Detail tells a person what is happening.
 	Detail string       `json:"detail"`
 	Steps  []StepReport `json:"steps"`
-	// Parking is what the transfer waits for when it is parked.
+	// Parking is what it waits for when it is parked.
 	Parking *Parking `json:"parking,omitempty"`
-	// Result is set when the transfer has ended.
-	Result *TransferResult `json:"result,omitempty"`
 }
 
 // Parking is why a transfer waits for a person.

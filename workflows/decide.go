@@ -30,7 +30,7 @@ func (w *Workflows) DeadLetterDecide(ctx workflow.Context, in EndedDecision) (En
 		Resolution: resolution,
 	}
 	// An outage is waited out, but not for ever: whoever decided is not there any more then.
-	options := w.options.Ask.durable(in.Ledger, "")
+	options := w.options.Ask.durable(LedgerTaskQueue(in.Ledger), "")
 	options.ScheduleToCloseTimeout = w.options.Outage.Budget
 	err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), DeadLetterDecideWorkflow, record).Get(ctx, &decided.Letter)
 	if err != nil || in.Action != ActionRetry {
@@ -48,6 +48,8 @@ func (d EndedDecision) check() error {
 	switch {
 	case d.Action != ActionRetry && d.Action != ActionDiscard:
 		return refuseDecision("the transfer has ended: choose retry or discard, not %q", d.Action)
+	case d.Action == ActionRetry && strings.HasPrefix(d.Key, payoutWorkflowIDPrefix):
+		return refuseDecision("the payout has ended: to pay again is a new ID")
 	case d.Action == ActionRetry && d.Ended != "" && !retriable(d.Ended):
 		return refuseDecision("the transfer is %s: there is nothing to retry", d.Ended)
 	}

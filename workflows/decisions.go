@@ -49,6 +49,8 @@ const (
 	// nothing of it can move any more, and what is in transit stays there. Of a transfer that has ended it only closes the
 	// letter.
 	ActionDiscard Action = "discard"
+	// ActionSettle books a payout as paid, at a person's word, when its rail does not tell.
+	ActionSettle Action = "settle"
 )
 
 // Decision is a person's word about a parked transfer.
@@ -154,6 +156,9 @@ func checkWords(action Action, by, reason string) error {
 	}
 	if action == ActionDiscard && reason == "" {
 		return &ledger.InvalidError{Field: "reason", Reason: "a discard needs one: it is all that is left of the transfer's story"}
+	}
+	if action == ActionSettle && reason == "" {
+		return &ledger.InvalidError{Field: "reason", Reason: "booking as paid needs one: how it is known that the rail has paid"}
 	}
 	return nil
 }

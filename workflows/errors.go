@@ -3,6 +3,7 @@ package workflows
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"go.temporal.io/sdk/temporal"
 
@@ -59,7 +60,29 @@ func isWrongRequest(err error) bool {
 	return isType(err, activities.ErrorKeyConflict) || isType(err, activities.ErrorInvalidInput)
 }
 
-func isOutage(err error) bool { return isType(err, activities.ErrorLedgerUnavailable) }
+func isOutage(err error) bool {
+	return isType(err, activities.ErrorLedgerUnavailable) || isType(err, activities.ErrorRailUnavailable)
+}
+
+// awaited is what an outage is waited out for.
+func awaited(outage error) string {
+	if isType(outage, activities.ErrorRailUnavailable) {
+		return "rail"
+	}
+	return "ledger"
+}
+
+// retryAfter is how long the far side has asked to be left alone; 0 if it has not.
+func retryAfter(err error) time.Duration {
+	var application *temporal.ApplicationError
+	if !errors.As(err, &application) {
+		return 0
+	}
+	if failure := failureOf(application); failure != nil {
+		return failure.RetryAfter
+	}
+	return 0
+}
 
 func isNotServed(err error) bool { return isType(err, activities.ErrorLedgerNotServed) }
 

@@ -91,7 +91,7 @@ func (g *group) post(ctx workflow.Context) {
 func (g *group) postDurably(ctx workflow.Context) {
 	input, summary := g.posts()
 	var out activities.PostGroupOutput
-	err := g.options.waitingOut(ctx, g.options.Forward, g.ledger, summary, func(options workflow.ActivityOptions) error {
+	err := g.options.waitingOut(ctx, g.options.Forward, LedgerTaskQueue(g.ledger), summary, func(options workflow.ActivityOptions) error {
 		return workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), "PostGroup", input).Get(ctx, &out)
 	})
 	if err == nil {

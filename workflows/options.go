@@ -21,8 +21,10 @@ type Options struct {
 	Settle StepOptions
 	// Record is how a dead letter is written. AttemptsMax 0 is no cap: the transfer waits for a person anyway.
 	Record StepOptions
-	// Outage bounds how long a step waits for a ledger that can't be reached.
+	// Outage bounds how long a step waits for a ledger, or a rail, that can't be reached.
 	Outage OutageOptions
+	// Rail is how rails are asked.
+	Rail RailOptions
 	// Ask is how the command line's reads and account commands run. The caller's own time-out ends them.
 	Ask StepOptions
 	// Write is how a statement's file is written.
@@ -45,6 +47,23 @@ type StepOptions struct {
 	BackoffMax          time.Duration
 	AttemptsMax         int32 // 0 is no cap
 }
+
+// RailOptions bound what is asked of a rail. No end of a payout follows from them: they say when it is asked again, and when a
+// person is asked.
+type RailOptions struct {
+	// Submit is how a payout is handed to its rail, before it is asked whether it has it.
+	Submit StepOptions
+	// Ask is how the rail is asked about a payout, each time.
+	Ask StepOptions
+	// PollFirst is the time between two questions, which doubles up to PollMax.
+	PollFirst time.Duration
+	PollMax   time.Duration
+	// Patience is how long a rail is asked about a payout that it does not know, or does not tell of, before a person is. One
+	// that is pending is waited for without end.
+	Patience time.Duration
+}
+
+func (o *RailOptions) pollFirst() time.Duration { return min(o.PollFirst, o.PollMax) }
 
 // OutageOptions bound the waiting for a ledger that can't be reached. An outage uses up none of a step's attempts.
 type OutageOptions struct {
@@ -79,6 +98,11 @@ func DefaultOptions() Options {
 		Ask:     StepOptions{TimeoutStartToClose: 10 * time.Second, BackoffFirst: 200 * time.Millisecond, BackoffMax: 5 * time.Second},
 		// Within a day another run of its schedule is due.
 		Write: WriteOptions{TimeoutHeartbeat: time.Minute, BackoffFirst: 5 * time.Second, BackoffMax: 5 * time.Minute, Within: 24 * time.Hour},
+		Rail: RailOptions{
+			Submit:    StepOptions{TimeoutStartToClose: 30 * time.Second, BackoffFirst: time.Second, BackoffMax: time.Minute, AttemptsMax: 5},
+			Ask:       StepOptions{TimeoutStartToClose: 30 * time.Second, BackoffFirst: time.Second, BackoffMax: time.Minute, AttemptsMax: 3},
+			PollFirst: 5 * time.Second, PollMax: time.Hour, Patience: 24 * time.Hour,
+		},
 	}
 }
 
@@ -99,11 +123,11 @@ func (o FastOptions) local() workflow.LocalActivityOptions {
 	}
 }
 
-// durable returns the options of an activity on a ledger's task queue. There is no schedule-to-start time-out: waiting
+// durable returns the options of an activity on a task queue. There is no schedule-to-start time-out: waiting
 // for a worker is not a failure of the step.
-func (o StepOptions) durable(ledgerName, summary string) workflow.ActivityOptions {
+func (o StepOptions) durable(queue, summary string) workflow.ActivityOptions {
 	return workflow.ActivityOptions{
-		TaskQueue:           LedgerTaskQueue(ledgerName),
+		TaskQueue:           queue,
 		Summary:             summary,
 		StartToCloseTimeout: o.TimeoutStartToClose,
 		RetryPolicy: &temporal.RetryPolicy{
@@ -117,11 +141,11 @@ func (o StepOptions) durable(ledgerName, summary string) workflow.ActivityOption
 
 // capped is durable for a step whose attempts are capped: attemptsMax of them within the time left for outages. An
 // outage ends the activity at once, so that it does not use the attempts up.
-func (o StepOptions) capped(ledgerName, summary string, attemptsMax int32, within time.Duration) workflow.ActivityOptions {
-	options := o.durable(ledgerName, summary)
+func (o StepOptions) capped(queue, summary string, attemptsMax int32, within time.Duration) workflow.ActivityOptions {
+	options := o.durable(queue, summary)
 	options.ScheduleToCloseTimeout = within
 	options.RetryPolicy.MaximumAttempts = attemptsMax
-	options.RetryPolicy.NonRetryableErrorTypes = []string{activities.ErrorLedgerUnavailable}
+	options.RetryPolicy.NonRetryableErrorTypes = []string{activities.ErrorLedgerUnavailable, activities.ErrorRailUnavailable}
 	return options
 }
 

@@ -2,22 +2,24 @@ package workflows
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/workflow"
 
 	"payonce/activities"
-	"payonce/ledger"
 )
 
 // takenDecision is a decision that this run has taken.
 type takenDecision struct {
 	Decision
 
-	updateID string
-	at       time.Time
-	carried  bool // the parked step has taken it up
+	updateID  string
+	at        time.Time
+	carried   bool   // the parked step has taken it up
+	overruled string // why the parking was over without it; "" if it was not
 }
 
 // String tells who did what, and when.
@@ -30,97 +32,112 @@ func (d *takenDecision) String() string {
 }
 
 // park waits for a person to decide about a step that could not be finished, and returns the decision. Its dead letter is
-// recorded meanwhile. Cancelling the transfer does not end the wait: money may be in transit.
-func (t *transfer) park(ctx workflow.Context, name Step, cause error) Action {
+// recorded meanwhile. Cancelling the workflow does not end the wait: money may be on its way.
+func (r *run) park(ctx workflow.Context, name Step, cause error) Action {
+	return r.parkUnless(ctx, name, cause, otherEnd{})
+}
+
+// otherEnd is what may end a parking beside a person's decision; the zero value is nothing.
+type otherEnd struct {
+	// may says that it is worth looking.
+	may func() bool
+	// look says why the parking is over, or "". It is asked too before a decision is carried out, and wins over that.
+	look func(ctx workflow.Context) string
+}
+
+// parkUnless is park for a step that may be over without a decision; then it returns none.
+func (r *run) parkUnless(ctx workflow.Context, name Step, cause error, other otherEnd) Action {
 	disconnected, cancel := workflow.NewDisconnectedContext(ctx)
 	defer cancel()
-	place, account := t.whereabouts(name)
-	t.parkings++
-	t.status.Parking = &Parking{
-		Number: t.parkings, Run: t.runID, Step: name, Error: errorText(cause), Since: workflow.Now(disconnected),
-		Place: place, Account: account, Choices: []Action{ActionRetry, ActionCompensate, ActionDiscard},
+	place, account := r.of.whereabouts(name)
+	r.parkings++
+	parking := &Parking{
+		Number: r.parkings, Run: r.runID, Step: name, Error: errorText(cause), Since: workflow.Now(disconnected),
+		Place: place, Account: account, Choices: r.of.choices(name),
 	}
-	t.say(disconnected, fmt.Sprintf("parked at %s, waiting for a decision: %s", name, errorText(cause)))
-	t.publish(disconnected, StateParked)
-	t.setAsideParked(disconnected, t.status.Parking, cause)
+	r.standing.Parking = parking
+	r.say(disconnected, fmt.Sprintf("parked at %s, waiting for a decision: %s", name, errorText(cause)))
+	r.publish(disconnected, StateParked)
+	r.setAsideParked(disconnected, parking, cause)
 
-	if err := workflow.Await(disconnected, func() bool { return t.status.Parking.Number == t.decidedParking() }); err != nil {
-		// A disconnected context is not cancelled, and Await has no other error.
-		panic(err)
+	decided := func() bool { return parking.Number == r.decidedParking() }
+	over := ""
+	for over == "" {
+		if err := workflow.Await(disconnected, func() bool { return decided() || other.may != nil && other.may() }); err != nil {
+			// A disconnected context is not cancelled, and Await has no other error.
+			panic(err)
+		}
+		if other.look != nil {
+			over = other.look(disconnected)
+		}
+		if decided() {
+			break
+		}
 	}
-	decision := t.decision
+	r.standing.Parking = nil
+	if over != "" {
+		r.closeOver(disconnected, name, parking.Number, over)
+		if decided() {
+			r.decision.overruled, r.decision.carried = over, true
+		}
+		r.say(disconnected, string(name)+": "+over)
+		r.publish(disconnected, StateRunning)
+		return ""
+	}
+	decision := r.decision
 	decision.carried = true
-	t.status.Parking = nil
 	switch decision.Action {
 	case ActionCompensate:
-		t.takeBack, t.discard = true, nil
+		r.takeBack, r.discard = true, nil
 	case ActionDiscard:
-		t.takeBack, t.discard = true, decision
-	case ActionRetry:
+		r.takeBack, r.discard = true, decision
+	case ActionRetry, ActionSettle:
 	}
-	t.closeParked(disconnected, name, decision)
-	t.say(disconnected, fmt.Sprintf("%s: %s decided to %s", name, decision.By, decision.Action))
-	t.publish(disconnected, StateRunning)
+	r.closeParked(disconnected, name, decision)
+	r.say(disconnected, fmt.Sprintf("%s: %s decided to %s", name, decision.By, decision.Action))
+	r.publish(disconnected, StateRunning)
 	return decision.Action
 }
 
 // decidedParking is the number of the parking that was decided about last.
-func (t *transfer) decidedParking() int {
-	if t.decision == nil {
+func (r *run) decidedParking() int {
+	if r.decision == nil {
 		return 0
 	}
-	return t.decision.Parking
-}
-
-// whereabouts says where the money is while a step is parked. Until a step is resolved, nobody knows what it did.
-func (t *transfer) whereabouts(name Step) (ledger.Place, string) {
-	transit := t.transit()
-	switch name {
-	case StepRefund, StepDeposit:
-		return ledger.PlaceTransit, transit
-	case StepResolveDeposit:
-		return ledger.PlaceUnknown, fmt.Sprintf("%s or %s", transit, t.parsed.To)
-	case StepResolveWithdraw, StepResolveRefund:
-		return ledger.PlaceUnknown, fmt.Sprintf("%s or %s", t.parsed.From, transit)
-	case StepResolvePost, StepPost, StepWithdraw:
-		return ledger.PlaceUnknown, fmt.Sprintf("%s or %s", t.parsed.From, t.parsed.To)
-	default:
-		return ledger.PlaceUnknown, t.parsed.From.String()
-	}
-}
-
-// transit is the account that the money is in between withdraw and deposit or refund.
-func (t *transfer) transit() string {
-	return ledger.AccountRef{Ledger: t.parsed.From.Ledger, Name: ledger.TransitAccount(t.parsed.To.Ledger)}.String()
+	return r.decision.Parking
 }
 
 // checkUpdate is checkDecision for what may be no decision at all.
-func (t *transfer) checkUpdate(input converter.RawValue) error {
+func (r *run) checkUpdate(input converter.RawValue) error {
 	decision, err := decode[Decision](input)
 	if err != nil {
 		return refuseDecision("%s", err)
 	}
-	return t.checkDecision(decision)
+	return r.checkDecision(decision)
 }
 
 // checkDecision refuses a decision that makes no sense now, before it enters the history.
-func (t *transfer) checkDecision(decision Decision) error {
-	parking := t.status.Parking
+func (r *run) checkDecision(decision Decision) error {
+	parking, what := r.standing.Parking, r.about.what
 	switch {
-	case decision.Action != ActionRetry && decision.Action != ActionCompensate && decision.Action != ActionDiscard:
-		return refuseDecision("%q is not a decision: choose retry, compensate or discard", decision.Action)
-	case decision.Run != "" && decision.Run != t.runID:
-		return refuseDecision("the decision is about the run %s of the transfer's workflow; the transfer is now in the run %s: look again", decision.Run, t.runID)
-	case t.decision != nil && decision.Parking == t.decision.Parking:
-		return refuseDecision("parking %d was decided about: %s", decision.Parking, t.decision)
+	case !slices.Contains([]Action{ActionRetry, ActionCompensate, ActionDiscard, ActionSettle}, decision.Action):
+		return refuseDecision("%q is not a decision: choose retry, compensate, discard or settle", decision.Action)
+	case decision.Run != "" && decision.Run != r.runID:
+		return refuseDecision("the decision is about the run %s of the %s's workflow; the %s is now in the run %s: look again", decision.Run, what, what, r.runID)
+	case r.decision != nil && decision.Parking == r.decision.Parking:
+		return refuseDecision("parking %d was decided about: %s", decision.Parking, r.decision)
 	case parking == nil:
-		return refuseDecision("the transfer is not parked, it is %s", t.status.State)
+		return refuseDecision("the %s is not parked, it is %s", what, r.standing.State)
 	case decision.Parking != parking.Number:
-		return refuseDecision("the decision is about parking %d; the transfer is now at parking %d (%s): look again", decision.Parking, parking.Number, parking.Step)
+		return refuseDecision("the decision is about parking %d; the %s is now at parking %d (%s): look again", decision.Parking, what, parking.Number, parking.Step)
+	case !slices.Contains(parking.Choices, decision.Action):
+		return refuseDecision("a %s that is parked at %s is not one to %s: choose %s", what, parking.Step, decision.Action, orOf(parking.Choices))
 	case decision.Action == ActionDiscard && !decision.SettledOutside:
 		// What is parked is in transit, or nobody knows where.
-		return refuseDecision("the place of the money is %s (%s): a transfer is discarded only when it was settled outside, and whoever discards it says so",
-			parking.Place, parking.Account)
+		return refuseDecision("the place of the money is %s (%s): a %s is discarded only when it was settled outside, and whoever discards it says so",
+			parking.Place, parking.Account, what)
+	case decision.Action == ActionCompensate && parking.Step == StepSubmit && decision.Reason == "":
+		return refuseDecision("reason: giving back what the rail may have paid needs one: how it is known that it was not")
 	}
 	if err := checkWords(decision.Action, decision.By, decision.Reason); err != nil {
 		return refuseDecision("%s", err)
@@ -128,21 +145,39 @@ func (t *transfer) checkDecision(decision Decision) error {
 	return nil
 }
 
+// orOf is "retry, compensate or discard".
+func orOf(actions []Action) string {
+	var text strings.Builder
+	for i, action := range actions {
+		switch {
+		case i > 0 && i == len(actions)-1:
+			text.WriteString(" or ")
+		case i > 0:
+			text.WriteString(", ")
+		}
+		text.WriteString(string(action))
+	}
+	return text.String()
+}
+
 // handleDecision takes a decision. Two may have passed the check at once: the second is refused here.
-func (t *transfer) handleDecision(ctx workflow.Context, input converter.RawValue) (TransferStatus, error) {
-	if err := t.checkUpdate(input); err != nil {
-		return TransferStatus{}, err
+func (r *run) handleDecision(ctx workflow.Context, input converter.RawValue) error {
+	if err := r.checkUpdate(input); err != nil {
+		return err
 	}
 	decision, err := decode[Decision](input)
 	if err != nil {
-		return TransferStatus{}, invalidInput(err)
+		return invalidInput(err)
 	}
 	taken := &takenDecision{Decision: decision, updateID: workflow.GetCurrentUpdateInfo(ctx).ID, at: workflow.Now(ctx)}
-	t.decision = taken
+	r.decision = taken
 	if err := workflow.Await(ctx, func() bool { return taken.carried }); err != nil {
-		return TransferStatus{}, err
+		return err
 	}
-	return t.status, nil
+	if taken.overruled != "" {
+		return refuseDecision("%s", taken.overruled)
+	}
+	return nil
 }
 
 // view is the decision as it is recorded.

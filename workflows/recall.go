@@ -36,3 +36,24 @@ func Recall(recorded func(Step) (ledger.OutcomeState, ledger.Code)) (end State, 
 		return "", ""
 	}
 }
+
+// RecallPayout is Recall for a payout, of its steps reserve, settle, return and bounce, which are all on one ledger. Without an end
+// the state is "": money is reserved, and the same payout again has its rail asked.
+func RecallPayout(recorded func(Step) (ledger.OutcomeState, ledger.Code)) State {
+	applied := func(step Step) bool {
+		state, _ := recorded(step)
+		return state == ledger.OutcomeApplied
+	}
+	switch state, code := recorded(StepReserve); {
+	case state == ledger.OutcomeRefused:
+		return StateRejected
+	case state == ledger.OutcomeSealed:
+		return givenUpAs(code)
+	case applied(StepReturn), applied(StepBounce):
+		return StateReturned
+	case applied(StepSettle):
+		return StateSettled
+	default:
+		return ""
+	}
+}

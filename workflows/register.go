@@ -17,6 +17,8 @@ func New(options Options) *Workflows { return &Workflows{options: options} }
 func (w *Workflows) Register(registry worker.WorkflowRegistry) {
 	for name, function := range map[string]any{
 		TransferWorkflow:         w.Transfer,
+		PayoutWorkflow:           w.Payout,
+		PayoutHintWorkflow:       decodingOnly(w.PayoutHint),
 		TransferGroupWorkflow:    decoding(w.TransferGroup),
 		BatchWorkflow:            decoding(w.Batch),
 		BatchChunkWorkflow:       decoding(w.BatchChunk),

@@ -5,6 +5,8 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"slices"
+	"strings"
 
 	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/workflow"
@@ -15,20 +17,28 @@ import (
 // encodingJSON is how Temporal's SDKs mark a payload that is JSON.
 const encodingJSON = "json/plain"
 
-// decodeTransfer reads a transfer's input: one JSON object with no other fields than those of TransferInput, each at most
-// once and spelt exactly. What encoding/json lets pass – a misspelt field, one that is there twice – could be money that
-// its sender did not mean. The error is a *ledger.InvalidError.
+// decodeTransfer reads a transfer's input, and decodePayout a payout's. The error is a *ledger.InvalidError.
+func decodeTransfer(request converter.RawValue) (TransferInput, error) {
+	return decodeStrictly[TransferInput](request, transferFields)
+}
+
+func decodePayout(request converter.RawValue) (PayoutInput, error) {
+	return decodeStrictly[PayoutInput](request, payoutFields)
+}
+
+// decodeStrictly reads one JSON object with no other fields than those named, each at most once and spelt exactly. What
+// encoding/json lets pass – a misspelt field, one that is there twice – could be money that its sender did not mean. The error
+// is a *ledger.InvalidError.
 //
 // It is a function of the payload alone; the checker does not know that of encoding/json.
 //
 //workflowcheck:ignore
-func decodeTransfer(request converter.RawValue) (TransferInput, error) {
-	var input TransferInput
+func decodeStrictly[In any](request converter.RawValue, fields []string) (input In, err error) {
 	data, err := jsonOf(request)
 	if err != nil {
 		return input, err
 	}
-	if err := checkFields(data); err != nil {
+	if err := checkFields(data, fields); err != nil {
 		return input, err
 	}
 	err = json.Unmarshal(data, &input)
@@ -54,7 +64,7 @@ func jsonOf(input converter.RawValue) ([]byte, error) {
 	return payload.GetData(), nil
 }
 
-// decode reads any other input than a transfer's. The SDK would do the same, but has been seen to tell of a payload that it
+// decode reads any other input. The SDK would do the same, but has been seen to tell of a payload that it
 // can't read in a text that no failure can hold: the task failed then, again and again. The error is a
 // *ledger.InvalidError.
 //
@@ -79,8 +89,13 @@ func decoding[In, Out any](run func(workflow.Context, In) (Out, error)) func(wor
 	}
 }
 
-// checkFields says whether data is a JSON object with the fields of a transfer.
-func checkFields(data []byte) error {
+// decodingOnly is decoding for a workflow without a result.
+func decodingOnly[In any](run func(workflow.Context, In) error) func(workflow.Context, converter.RawValue) (struct{}, error) {
+	return decoding(func(ctx workflow.Context, in In) (struct{}, error) { return struct{}{}, run(ctx, in) })
+}
+
+// checkFields says whether data is a JSON object with some of these fields, each once, and no others.
+func checkFields(data []byte, fields []string) error {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	if start, err := decoder.Token(); err != nil || start != json.Delim('{') {
 		return &ledger.InvalidError{Field: "input", Reason: "it must be one JSON object"}
@@ -92,10 +107,10 @@ func checkFields(data []byte) error {
 			return &ledger.InvalidError{Field: "input", Reason: err.Error()}
 		}
 		name, _ := token.(string)
-		switch name {
-		case "id", "from", "to", "amount", "asset", "memo", "metadata", "retries":
-		default:
-			return &ledger.InvalidError{Field: "input", Reason: fmt.Sprintf("there is no field %q: the fields are id, from, to, amount, asset, memo, metadata and retries", name)}
+		if !slices.Contains(fields, name) {
+			last := len(fields) - 1
+			return &ledger.InvalidError{Field: "input", Reason: fmt.Sprintf("there is no field %q: the fields are %s and %s", name,
+				strings.Join(fields[:last], ", "), fields[last])}
 		}
 		if seen[name] {
 			return &ledger.InvalidError{Field: name, Reason: "it is there twice"}

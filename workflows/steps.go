@@ -1,7 +1,6 @@
 package workflows
 
 import (
-	"fmt"
 	"time"
 
 	"go.temporal.io/sdk/temporal"
@@ -11,13 +10,13 @@ import (
 	"payonce/ledger"
 )
 
-// step is one write to a ledger: post, withdraw, deposit or refund. Its activity has the name of its kind.
+// step is one write to a ledger. Its activity has the name of its kind.
 type step struct {
 	name     Step
 	kind     ledger.Kind
 	activity string
 	input    activities.StepInput
-	resolve  Step // the step that resolves it
+	resolve  Step // the step that resolves it; "" for one that is never given up
 }
 
 func (t *transfer) post() step {
@@ -43,17 +42,26 @@ func (t *transfer) deposit() step {
 	}
 }
 
-func (t *transfer) stepInput(name Step, ledgerName, from, to, other string) activities.StepInput {
+// refundStep gives the withdraw back: the same money, the other way. When the transfer is discarded it is resolved without
+// being tried.
+func (t *transfer) refundStep() step {
+	withdraw := t.withdraw().input
+	refund := t.stepInput(StepRefund, withdraw.Ledger, withdraw.To, withdraw.From, withdraw.Other)
+	refund.Reverses = withdraw.Key
+	return step{name: StepRefund, kind: ledger.KindRefund, activity: "Refund", resolve: StepResolveRefund, input: refund}
+}
+
+func (r *run) stepInput(name Step, ledgerName, from, to, other string) activities.StepInput {
 	return activities.StepInput{
 		Ledger:   ledgerName,
-		Key:      StepKey(t.workflowID, name),
+		Key:      StepKey(r.workflowID, name),
 		From:     from,
 		To:       to,
-		Amount:   t.parsed.Amount.Format(t.parsed.Asset),
-		Asset:    t.parsed.Asset.String(),
+		Amount:   r.about.amount,
+		Asset:    r.about.asset,
 		Other:    other,
-		Memo:     t.input.Memo,
-		Metadata: t.input.Metadata,
+		Memo:     r.about.memo,
+		Metadata: r.about.metadata,
 	}
 }
 
@@ -69,13 +77,13 @@ func (s step) call() call {
 	return call{step: s.name, ledger: s.input.Ledger, activity: s.activity, input: s.input}
 }
 
-// resolveCall asks for the outcome of s, which is given up because of cause, or because a person has discarded the transfer.
-func (t *transfer) resolveCall(s step, cause error) call {
+// resolveCall asks for the outcome of s, which is given up because of cause, or because a person has discarded it all.
+func (r *run) resolveCall(s step, cause error) call {
 	var code ledger.Code
 	var detail string
 	switch {
-	case t.discard != nil:
-		code, detail = ledger.CodeDiscarded, decisionText(t.discard.Action, t.discard.By, t.discard.Reason)
+	case r.discard != nil:
+		code, detail = ledger.CodeDiscarded, decisionText(r.discard.Action, r.discard.By, r.discard.Reason)
 	case temporal.IsCanceledError(cause):
 		code, detail = ledger.CodeCancelled, errorText(cause)
 	default:
@@ -87,84 +95,100 @@ func (t *transfer) resolveCall(s step, cause error) call {
 	}
 }
 
-// refundStep gives the withdraw back: the same money, the other way. When the transfer is discarded it is resolved without
-// being tried.
-func (t *transfer) refundStep() step {
-	withdraw := t.withdraw().input
-	refund := t.stepInput(StepRefund, withdraw.Ledger, withdraw.To, withdraw.From, withdraw.Other)
-	refund.Reverses = withdraw.Key
-	return step{name: StepRefund, kind: ledger.KindRefund, activity: "Refund", resolve: StepResolveRefund, input: refund}
+// decide gives a forward step its outcome. When its attempts did not, the outcome is unknown, whatever the last error
+// said, and resolving decides it. The error says that the request itself is wrong: its key belongs to another, or it is
+// malformed.
+func (r *run) decide(ctx workflow.Context, s step) (activities.StepOutcome, error) {
+	outcome, err := r.forward(ctx, s)
+	if err != nil && !isWrongRequest(err) {
+		outcome, err = r.resolve(ctx, s, err)
+	}
+	return outcome, err
+}
+
+// resolve decides the outcome of a step that was given up because of cause: what the ledger has recorded, or never. It
+// runs on a context that the cancellation of the workflow does not reach.
+func (r *run) resolve(ctx workflow.Context, s step, cause error) (activities.StepOutcome, error) {
+	disconnected, cancel := workflow.NewDisconnectedContext(ctx)
+	defer cancel()
+	for {
+		outcome, err := r.insist(disconnected, r.resolveCall(s, cause))
+		if err == nil || isWrongRequest(err) {
+			return outcome, err
+		}
+		r.park(ctx, s.resolve, err)
+	}
 }
 
 // forward tries a forward step: first fast, then durably, under the same key. An error other than a wrong request leaves
-// the outcome unknown, also when nothing was tried: an earlier run of this transfer may have.
-func (t *transfer) forward(ctx workflow.Context, s step) (activities.StepOutcome, error) {
+// the outcome unknown, also when nothing was tried: an earlier run of the same may have.
+func (r *run) forward(ctx workflow.Context, s step) (activities.StepOutcome, error) {
 	if err := ctx.Err(); err != nil {
 		return activities.StepOutcome{}, err
 	}
-	if t.takeBack {
+	if r.takeBack {
 		return activities.StepOutcome{}, errTakenBack
 	}
 	c := s.call()
-	t.startStep(ctx, c.step)
-	if t.options.Fast.AttemptsMax > 0 {
-		outcome, err := t.fast(ctx, c)
+	r.startStep(ctx, c.step)
+	if r.options.Fast.AttemptsMax > 0 {
+		outcome, err := r.fast(ctx, c)
 		if err == nil || isWrongRequest(err) || temporal.IsCanceledError(err) {
 			return outcome, err
 		}
 	}
-	return t.durable(ctx, c, t.options.Forward)
+	return r.durable(ctx, c, r.options.Forward)
 }
 
 // insist runs what has to succeed, with the patience of Options.Settle. An error leaves nothing but to ask a person.
-func (t *transfer) insist(ctx workflow.Context, c call) (activities.StepOutcome, error) {
-	t.startStep(ctx, c.step)
-	return t.durable(ctx, c, t.options.Settle)
+func (r *run) insist(ctx workflow.Context, c call) (activities.StepOutcome, error) {
+	r.startStep(ctx, c.step)
+	return r.durable(ctx, c, r.options.Settle)
 }
 
 // fast runs a call as a local activity: in this worker, without a task of its own.
-func (t *transfer) fast(ctx workflow.Context, c call) (activities.StepOutcome, error) {
-	options := t.options.Fast.local()
-	options.Summary = t.summary(c)
+func (r *run) fast(ctx workflow.Context, c call) (activities.StepOutcome, error) {
+	options := r.options.Fast.local()
+	options.Summary = r.of.summary(c.step)
 	var outcome activities.StepOutcome
 	err := workflow.ExecuteLocalActivity(workflow.WithLocalActivityOptions(ctx, options), c.activity, c.input).Get(ctx, &outcome)
 	if err != nil {
 		if !isNotServed(err) {
-			t.failed(ctx, c.step, err, attemptsUsed(err, t.options.Fast.AttemptsMax))
+			r.failed(ctx, c.step, err, attemptsUsed(err, r.options.Fast.AttemptsMax))
 		}
 		return outcome, err
 	}
-	t.report(c.step, outcome)
+	r.report(c.step, outcome)
 	return outcome, nil
 }
 
 // durable runs a call as an activity on its ledger's task queue until it has an outcome, its attempts have run out, or
 // the outage budget has.
-func (t *transfer) durable(ctx workflow.Context, c call, o StepOptions) (activities.StepOutcome, error) {
-	t.publish(ctx, StateRunning)
+func (r *run) durable(ctx workflow.Context, c call, o StepOptions) (activities.StepOutcome, error) {
+	r.publish(ctx, StateRunning)
 	var outcome activities.StepOutcome
-	err := t.options.waitingOut(ctx, o, c.ledger, t.summary(c), func(options workflow.ActivityOptions) error {
+	err := r.options.waitingOut(ctx, o, LedgerTaskQueue(c.ledger), r.of.summary(c.step), func(options workflow.ActivityOptions) error {
 		err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), c.activity, c.input).Get(ctx, &outcome)
 		if err != nil && !temporal.IsCanceledError(err) {
-			t.failed(ctx, c.step, err, attemptsUsed(err, options.RetryPolicy.MaximumAttempts))
+			r.failed(ctx, c.step, err, attemptsUsed(err, options.RetryPolicy.MaximumAttempts))
 		}
 		return err
 	})
 	if err == nil {
-		t.report(c.step, outcome)
+		r.report(c.step, outcome)
 	}
 	return outcome, err
 }
 
-// waitingOut has run make the attempts of an activity on a ledger's task queue. An outage uses up none of them: it is waited
-// out here, and run again.
-func (o *Options) waitingOut(ctx workflow.Context, step StepOptions, ledgerName, summary string, run func(workflow.ActivityOptions) error) error {
+// waitingOut has run make the attempts of an activity on the task queue of a ledger or a rail. An outage uses up none of them:
+// it is waited out here, and run again.
+func (o *Options) waitingOut(ctx workflow.Context, step StepOptions, queue, summary string, run func(workflow.ActivityOptions) error) error {
 	attemptsLeft := step.AttemptsMax
 	outageEnd := workflow.Now(ctx).Add(o.Outage.Budget)
 	backoff := o.Outage.BackoffFirst
 	for {
 		within := max(outageEnd.Sub(workflow.Now(ctx)), step.TimeoutStartToClose)
-		err := run(step.capped(ledgerName, summary, attemptsLeft, within))
+		err := run(step.capped(queue, summary, attemptsLeft, within))
 		if err == nil || temporal.IsCanceledError(err) || !isOutage(err) {
 			return err
 		}
@@ -172,10 +196,11 @@ func (o *Options) waitingOut(ctx workflow.Context, step StepOptions, ledgerName,
 			// The cap may have been lowered since these attempts were made.
 			attemptsLeft = max(attemptsLeft-attemptsUsed(err, attemptsLeft)+1, 1)
 		}
-		if !recorded(ctx, func() bool { return workflow.Now(ctx).Add(backoff).Before(outageEnd) }) {
+		pause := max(backoff, retryAfter(err))
+		if !recorded(ctx, func() bool { return workflow.Now(ctx).Add(pause).Before(outageEnd) }) {
 			return err
 		}
-		if err := workflow.Sleep(ctx, backoff); err != nil {
+		if err := workflow.Sleep(ctx, pause); err != nil {
 			return err
 		}
 		backoff = min(2*backoff, o.Outage.BackoffMax)
@@ -192,25 +217,6 @@ func recorded(ctx workflow.Context, decide func() bool) bool {
 		panic(err)
 	}
 	return decision
-}
-
-// summary labels an activity in Temporal's web UI: "deposit 10.00 USD/2 to eu/bob".
-func (t *transfer) summary(c call) string {
-	money := t.parsed.Amount.Format(t.parsed.Asset) + " " + t.parsed.Asset.String()
-	switch c.step {
-	case StepPost:
-		return fmt.Sprintf("post %s from %s to %s", money, t.parsed.From, t.parsed.To)
-	case StepWithdraw:
-		return fmt.Sprintf("withdraw %s from %s", money, t.parsed.From)
-	case StepDeposit:
-		return fmt.Sprintf("deposit %s to %s", money, t.parsed.To)
-	case StepRefund:
-		return fmt.Sprintf("refund %s to %s", money, t.parsed.From)
-	case StepResolvePost, StepResolveWithdraw, StepResolveDeposit, StepResolveRefund:
-		return fmt.Sprintf("%s of %s", c.step, money)
-	default:
-		return string(c.step)
-	}
 }
 
 // stepFailures is what went wrong with one step in this run.

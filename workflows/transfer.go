@@ -32,7 +32,7 @@ func (w *Workflows) Transfer(ctx workflow.Context, request converter.RawValue) (
 func (t *transfer) withinOneLedger(ctx workflow.Context) (TransferResult, error) {
 	post, err := t.decide(ctx, t.post())
 	if err != nil {
-		return t.refuseRequest(err)
+		return TransferResult{}, refusal(err)
 	}
 	switch post.State {
 	case ledger.OutcomeApplied:
@@ -42,7 +42,8 @@ func (t *transfer) withinOneLedger(ctx workflow.Context) (TransferResult, error)
 	case ledger.OutcomeSealed:
 		return t.end(ctx, givenUpAs(post.Code), &post)
 	default:
-		return t.unknownState(post)
+		unknownState(post)
+		return TransferResult{}, nil
 	}
 }
 
@@ -51,7 +52,7 @@ func (t *transfer) withinOneLedger(ctx workflow.Context) (TransferResult, error)
 func (t *transfer) betweenLedgers(ctx workflow.Context) (TransferResult, error) {
 	withdraw, err := t.decide(ctx, t.withdraw())
 	if err != nil {
-		return t.refuseRequest(err)
+		return TransferResult{}, refusal(err)
 	}
 	switch withdraw.State {
 	case ledger.OutcomeApplied:
@@ -60,7 +61,8 @@ func (t *transfer) betweenLedgers(ctx workflow.Context) (TransferResult, error) 
 	case ledger.OutcomeSealed:
 		return t.end(ctx, givenUpAs(withdraw.Code), &withdraw)
 	default:
-		return t.unknownState(withdraw)
+		unknownState(withdraw)
+		return TransferResult{}, nil
 	}
 
 	deposit := t.decideDeposit(ctx)
@@ -74,7 +76,8 @@ func (t *transfer) betweenLedgers(ctx workflow.Context) (TransferResult, error) 
 		}
 		return t.end(ctx, takenBackAs(deposit.State, deposit.Code), &deposit)
 	default:
-		return t.unknownState(deposit)
+		unknownState(deposit)
+		return TransferResult{}, nil
 	}
 }
 
@@ -99,17 +102,6 @@ func takenBackAs(deposit ledger.OutcomeState, why ledger.Code) State {
 	return StateCompensated
 }
 
-// decide gives a forward step its outcome. When its attempts did not, the outcome is unknown, whatever the last error
-// said, and resolving decides it. The error says that the request itself is wrong: its key belongs to another, or it is
-// malformed.
-func (t *transfer) decide(ctx workflow.Context, s step) (activities.StepOutcome, error) {
-	outcome, err := t.forward(ctx, s)
-	if err != nil && !isWrongRequest(err) {
-		outcome, err = t.resolve(ctx, s, err)
-	}
-	return outcome, err
-}
-
 // decideDeposit decides the deposit. By then money is in transit, so a wrong request has no way out of its own: a person
 // decides whether to try again or to give the money back.
 func (t *transfer) decideDeposit(ctx workflow.Context) activities.StepOutcome {
@@ -121,20 +113,6 @@ func (t *transfer) decideDeposit(ctx workflow.Context) activities.StepOutcome {
 		if t.park(ctx, StepDeposit, err) != ActionRetry {
 			return activities.StepOutcome{State: ledger.OutcomeRefused, Code: ledger.CodeKeyConflict, Detail: errorText(err)}
 		}
-	}
-}
-
-// resolve decides the outcome of a step that was given up because of cause: what the ledger has recorded, or never. It
-// runs on a context that the transfer's cancellation does not reach.
-func (t *transfer) resolve(ctx workflow.Context, s step, cause error) (activities.StepOutcome, error) {
-	disconnected, cancel := workflow.NewDisconnectedContext(ctx)
-	defer cancel()
-	for {
-		outcome, err := t.insist(disconnected, t.resolveCall(s, cause))
-		if err == nil || isWrongRequest(err) {
-			return outcome, err
-		}
-		t.park(ctx, s.resolve, err)
 	}
 }
 

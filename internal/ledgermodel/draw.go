@@ -115,7 +115,7 @@ func (w *World) drawOperation(t *rapid.T, label string, before []ledger.Operatio
 		if rapid.IntRange(0, 9).Draw(t, label+"odd") == 0 {
 			leg.To = w.Prefix + "nobody"
 		}
-		switch o.Kind {
+		switch o.Kind { //nolint:exhaustive // no steps of payouts are drawn
 		case ledger.KindPost:
 		case ledger.KindWithdraw:
 			leg.To = transit

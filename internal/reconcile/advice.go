@@ -27,6 +27,8 @@ func BookAdvice(check postgres.Check) string {
 		return keep + "The two ledgers don't agree about a transfer: see its history (starter status), and which of them was restored or written to."
 	case postgres.CheckTransit:
 		return keep + "The transit account holds other money than the transfers put there: an operation on it is missing, or is of no transfer."
+	case postgres.CheckPayout:
+		return keep + "The steps of a payout don't agree, or a rail's account holds other money than its payouts have put there: compare it with the rail's own books."
 	default:
 		return keep
 	}

@@ -22,6 +22,18 @@ func transferCommand(in workflows.TransferInput) string {
 	return commandLine(words)
 }
 
+// payoutCommand is the command line that asks for a payout again.
+func payoutCommand(in workflows.PayoutInput) string {
+	words := []string{"starter", "payout", "--id", in.ID, "--from", in.From, "--rail", in.Rail, "--amount", in.Amount, "--asset", in.Asset}
+	for _, name := range slices.Sorted(maps.Keys(in.Payee)) {
+		words = append(words, "--payee", name+"="+in.Payee[name])
+	}
+	if in.Memo != "" {
+		words = append(words, "--memo", in.Memo)
+	}
+	return commandLine(words)
+}
+
 // resetCommand is the command line that has a workflow which ended run again from its start. Its steps meet their keys: what
 // the books have is not done again, and what they have not is.
 func resetCommand(namespace, workflowID string) string {

@@ -45,7 +45,7 @@ func read(records []postgres.Record, given func(ledgerName string) bool) reading
 			r.lastAt = record.Outcome.At
 		}
 		slot := &r.first
-		switch record.Operation.Kind {
+		switch record.Operation.Kind { //nolint:exhaustive // the others are a payout's
 		case ledger.KindPost, ledger.KindWithdraw:
 		case ledger.KindDeposit:
 			slot = &r.deposit

@@ -67,11 +67,12 @@ type Summary struct {
 	NoEnds  int64 // they failed, were terminated or timed out: what they left behind is judged by the books
 	NotSeen int64 // they belong to ledgers that were not given
 	// Of the transfers in the books:
-	UnderWay    int64 // in transit, with an open workflow
-	Discarded   int64 // in transit, settled outside
-	Forgotten   int64 // complete, without a workflow of their own: it is past Temporal's retention, or they were made in a group
-	Unaccounted int64 // complete, without a workflow although they need one and Temporal should still have it
-	Retention   time.Duration
+	UnderWay        int64 // in transit, with an open workflow
+	PayoutsUnderWay int64 // of the payouts: money reserved, with an open workflow
+	Discarded       int64 // in transit, settled outside
+	Forgotten       int64 // complete, without a workflow of their own: it is past Temporal's retention, or they were made in a group
+	Unaccounted     int64 // complete, without a workflow although they need one and Temporal should still have it
+	Retention       time.Duration
 }
 
 // idsMax is how many transfers Temporal and the ledgers are asked about at once.
@@ -130,8 +131,11 @@ func (r *run) found(f Finding) {
 	}
 }
 
-// transfer takes a transfer that the snapshots have.
+// transfer takes a transfer, or a payout, that the snapshots have.
 func (r *run) transfer(ctx context.Context, transfer string, records []postgres.Record) error {
+	if records[0].Operation.Kind.IsPayout() {
+		return r.payout(ctx, transfer, records)
+	}
 	reading := read(records, r.given)
 	switch reading.standing {
 	case standingUnfinished:
@@ -152,28 +156,40 @@ func (r *run) transfer(ctx context.Context, transfer string, records []postgres.
 	return nil
 }
 
-// unfinished looks at a transfer that was in transit: into its workflow, then into the books as they are now, then into its
-// workflow again, until that has not moved between.
+// unfinished looks at a transfer that was in transit.
 func (r *run) unfinished(ctx context.Context, transfer string) error {
-	before, err := r.latest(ctx, transfer)
+	var now reading
+	w, still, err := r.abandoned(ctx, transfer, &r.summary.UnderWay, func() (bool, error) {
+		var err error
+		now, err = r.current(ctx, transfer)
+		return now.standing == standingUnfinished, err
+	})
+	if err != nil || !still {
+		return err
+	}
+	return r.reportUnfinished(ctx, transfer, &now, w)
+}
+
+// abandoned says whether something that was unfinished in the snapshots is so for good. It looks into its workflow, then into
+// the books as they are now, by unfinished, then into its workflow again, until that has not moved between. It counts what has
+// an open workflow in underWay.
+func (r *run) abandoned(ctx context.Context, workflowID string, underWay *int64, unfinished func() (bool, error)) (workflowRun, bool, error) {
+	before, err := r.latest(ctx, workflowID)
 	for {
 		if err != nil {
-			return err
+			return before, false, err
 		}
 		if before.open() {
-			r.summary.UnderWay++
-			return nil
+			*underWay++
+			return before, false, nil
 		}
-		reading, err := r.current(ctx, transfer)
-		if err != nil || reading.standing != standingUnfinished {
-			return err
+		still, err := unfinished()
+		if err != nil || !still {
+			return before, false, err
 		}
-		after, err := r.latest(ctx, transfer)
-		if err != nil {
-			return err
-		}
-		if after == before {
-			return r.reportUnfinished(ctx, transfer, &reading, after)
+		after, err := r.latest(ctx, workflowID)
+		if err != nil || after == before {
+			return after, err == nil, err
 		}
 		before = after
 	}
@@ -186,9 +202,15 @@ func (r *run) current(ctx context.Context, transfer string) (reading, error) {
 }
 
 func (r *run) records(ctx context.Context, transfers []string) (map[string][]postgres.Record, error) {
+	return r.recordsBy(ctx, transfers, (*postgres.Ledger).TransferRecords)
+}
+
+func (r *run) recordsBy(ctx context.Context, ids []string,
+	read func(*postgres.Ledger, context.Context, []string) (map[string][]postgres.Record, error),
+) (map[string][]postgres.Record, error) {
 	all := make(map[string][]postgres.Record)
 	for _, l := range r.Ledgers {
-		some, err := l.TransferRecords(ctx, transfers)
+		some, err := read(l, ctx, ids)
 		if err != nil {
 			return nil, fmt.Errorf("ledger %s: %w", l.Name(), err)
 		}

@@ -17,7 +17,10 @@ type View struct {
 	InTransit     []InTransitView `json:"in_transit"`
 	// InTransitTotals count all transfers in transit, by where they are on their way from and to.
 	InTransitTotals []TransitTotalView `json:"in_transit_totals"`
-	Ledgers         []LedgerView       `json:"ledgers"`
+	Reserved        []ReservedView     `json:"reserved"`
+	// ReservedTotals count all payouts that have money reserved, by the rail's account.
+	ReservedTotals []ReservedTotalView `json:"reserved_totals"`
+	Ledgers        []LedgerView        `json:"ledgers"`
 	// NotChecked are ledgers that money is on its way from or to, and that no settings were given for.
 	NotChecked []string `json:"not_checked"`
 	// Temporal is what the workflows say, if they were asked.
@@ -53,6 +56,25 @@ type TransitTotalView struct {
 	Transfers int64  `json:"transfers"`
 }
 
+// ReservedView is a payout whose money is reserved.
+type ReservedView struct {
+	Payout  string    `json:"payout"` // the workflow ID
+	Key     string    `json:"key"`    // of its reserve
+	From    string    `json:"from"`
+	Account string    `json:"account"` // the rail's
+	Amount  string    `json:"amount"`
+	Asset   string    `json:"asset"`
+	Since   time.Time `json:"since"`
+}
+
+// ReservedTotalView is all that is reserved for one rail in one asset.
+type ReservedTotalView struct {
+	Account string `json:"account"`
+	Amount  string `json:"amount"`
+	Asset   string `json:"asset"`
+	Payouts int64  `json:"payouts"`
+}
+
 // LedgerView is how much was read of a ledger.
 type LedgerView struct {
 	Ledger     string    `json:"ledger"`
@@ -75,9 +97,10 @@ type TemporalView struct {
 	OnOtherLedgers int64 `json:"on_other_ledgers"` // no settings were given for those
 
 	// Of the transfers in the books:
-	UnderWay  int64 `json:"under_way"` // in transit, with an open workflow
-	Discarded int64 `json:"discarded"` // in transit, and settled outside
-	Forgotten int64 `json:"forgotten"` // complete, without a workflow of their own: past Temporal's retention, or made in a group
+	UnderWay        int64 `json:"under_way"`         // in transit, with an open workflow
+	PayoutsUnderWay int64 `json:"payouts_under_way"` // money reserved, with an open workflow
+	Discarded       int64 `json:"discarded"`         // in transit, and settled outside
+	Forgotten       int64 `json:"forgotten"`         // complete, without a workflow of their own: past Temporal's retention, or made in a group
 	// Unaccounted are complete and without a workflow, although they need one and Temporal should still have it.
 	Unaccounted      []UnaccountedView `json:"unaccounted"`
 	UnaccountedCount int64             `json:"unaccounted_count"`
@@ -111,7 +134,7 @@ type Viewer struct {
 // Report is what the Viewer is told by.
 func (v *Viewer) Report() Report {
 	return Report{
-		Books:       postgres.Report{Finding: v.bookFinding, InTransit: v.inTransit},
+		Books:       postgres.Report{Finding: v.bookFinding, InTransit: v.inTransit, Reserved: v.reserved},
 		Finding:     v.finding,
 		Unaccounted: v.unaccounted,
 	}
@@ -130,6 +153,15 @@ func (v *Viewer) inTransit(t postgres.InTransit) {
 		v.view.InTransit = append(v.view.InTransit, InTransitView{
 			Transfer: t.Transfer, Key: string(t.Key), From: t.From.String(), To: t.To.String(),
 			Amount: t.Amount.Format(t.Asset), Asset: t.Asset.String(), Since: t.Since.UTC(),
+		})
+	}
+}
+
+func (v *Viewer) reserved(p postgres.Reserved) {
+	if len(v.view.Reserved) < v.ListMax {
+		v.view.Reserved = append(v.view.Reserved, ReservedView{
+			Payout: p.Payout, Key: string(p.Key), From: p.From.String(), Account: p.Account.String(),
+			Amount: p.Amount.Format(p.Asset), Asset: p.Asset.String(), Since: p.Since.UTC(),
 		})
 	}
 }
@@ -160,6 +192,11 @@ func (v *Viewer) EndBooks(s postgres.Summary) View {
 			From: total.From, To: total.To, Amount: total.Amount.Format(total.Asset), Asset: total.Asset.String(), Transfers: total.Transfers,
 		})
 	}
+	for _, total := range s.Reserved {
+		view.ReservedTotals = append(view.ReservedTotals, ReservedTotalView{
+			Account: total.Account.String(), Amount: total.Amount.Format(total.Asset), Asset: total.Asset.String(), Payouts: total.Payouts,
+		})
+	}
 	for _, l := range s.Ledgers {
 		view.Ledgers = append(view.Ledgers, LedgerView{
 			Ledger: l.Ledger, SnapshotAt: l.SnapshotAt.UTC(), Accounts: l.Accounts, Operations: l.Operations, Entries: l.Entries,
@@ -169,6 +206,8 @@ func (v *Viewer) EndBooks(s postgres.Summary) View {
 	view.Findings = append([]FindingView{}, view.Findings...)
 	view.InTransit = append([]InTransitView{}, view.InTransit...)
 	view.InTransitTotals = append([]TransitTotalView{}, view.InTransitTotals...)
+	view.Reserved = append([]ReservedView{}, view.Reserved...)
+	view.ReservedTotals = append([]ReservedTotalView{}, view.ReservedTotals...)
 	view.Ledgers = append([]LedgerView{}, view.Ledgers...)
 	view.NotChecked = append([]string{}, view.NotChecked...)
 	return *view
@@ -180,6 +219,7 @@ func (v *Viewer) End(s Summary) View {
 	t := &v.temporal
 	t.FindingsCount, t.Started = s.Findings, s.Started
 	t.Agreed, t.Grouped, t.ClosedByForce, t.OnOtherLedgers = s.Agreed, s.Grouped, s.NoEnds, s.NotSeen
+	t.PayoutsUnderWay = s.PayoutsUnderWay
 	t.UnderWay, t.Discarded, t.Forgotten, t.UnaccountedCount = s.UnderWay, s.Discarded, s.Forgotten, s.Unaccounted
 	t.Retention = s.Retention.String()
 	t.Findings = append([]TransferFindingView{}, t.Findings...)
@@ -232,6 +272,9 @@ func (s *Summary) Lines() []string {
 	}
 	add(s.Grouped, "ended in groups as the books have it")
 	add(s.UnderWay, "in transit with an open workflow")
+	if s.PayoutsUnderWay > 0 {
+		lines = append(lines, Count(s.PayoutsUnderWay, "payout")+" with money reserved and an open workflow")
+	}
 	add(s.Discarded, "in transit for good: settled outside, and discarded")
 	add(s.Forgotten, "complete in the books, without a workflow of their own: older than the %s that Temporal keeps a closed one, "+
 		"or made in a group", s.Retention)

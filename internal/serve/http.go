@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// listen answers /metrics, /healthz and /readyz, if an address is set. The function that it returns stops that.
+// listen answers /metrics, /healthz, /readyz and the callbacks of rails, if an address is set. The function that it returns stops that.
 func (s *server) listen(ctx context.Context, m *metrics) (closeHTTP func(), err error) {
 	if s.config.Listen == "" {
 		return func() {}, nil
@@ -23,6 +23,7 @@ func (s *server) listen(ctx context.Context, m *metrics) (closeHTTP func(), err 
 	mux.Handle("GET /metrics", m.handler)
 	mux.HandleFunc("GET /healthz", s.healthz)
 	mux.HandleFunc("GET /readyz", s.readyz)
+	mux.HandleFunc("POST /rails/{name}/callbacks", s.callback)
 	server := &http.Server{
 		Handler:           mux,
 		ReadHeaderTimeout: 5 * time.Second,
@@ -34,7 +35,7 @@ func (s *server) listen(ctx context.Context, m *metrics) (closeHTTP func(), err 
 	go func() {
 		defer close(done)
 		if err := server.Serve(listener); !errors.Is(err, http.ErrServerClosed) {
-			s.log.Error("metrics and health are not answered any more", "error", err)
+			s.log.Error("metrics, health and callbacks are not answered any more", "error", err)
 		}
 	}()
 	s.log.Info("answering /metrics, /healthz and /readyz", "address", listener.Addr().String())

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"go.temporal.io/sdk/client"
@@ -25,6 +26,8 @@ type Config struct {
 	// WrapLedger puts something between the activities and a ledger; nil for nothing. What it returns is behind the
 	// ledger's gate, so its ledger.ErrUnavailable counts as an outage.
 	WrapLedger func(name string, books activities.Ledger) activities.Ledger
+	// WrapRail puts something between the activities and a rail; nil for nothing.
+	WrapRail func(name string, rail activities.Rail) activities.Rail
 	// Register adds activities to the worker of each task queue, and workflows to that of workflows.TaskQueue; on the
 	// others a workflow that it registers is left out. It is called once for each of them. Nil for nothing.
 	Register func(registry worker.Registry)
@@ -50,14 +53,21 @@ type server struct {
 	config  Config
 	log     *slog.Logger
 	ledgers []*servedLedger
+	rails   []*servedRail
 	state   state
+	// temporal is there once Temporal was reached.
+	temporal atomic.Pointer[client.Client]
 }
 
 func (s *server) run(ctx context.Context) (err error) {
 	defer func() {
 		s.state.set(stateStopped)
 		s.closeLedgers(errors.Is(err, ErrStopTimeout))
+		s.closeRails()
 	}()
+	if err := s.openRails(); err != nil {
+		return err
+	}
 	if err := s.openLedgers(ctx); err != nil {
 		return err
 	}
@@ -94,6 +104,7 @@ func (s *server) run(ctx context.Context) (err error) {
 		return unlessStopped(ctx, err)
 	}
 	defer temporal.Close()
+	s.temporal.Store(&temporal)
 	return s.work(ctx, temporal)
 }
 

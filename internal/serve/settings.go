@@ -15,6 +15,7 @@ import (
 	"go.temporal.io/sdk/client"
 	"go.temporal.io/sdk/contrib/envconfig"
 
+	"payonce/internal/httprail"
 	"payonce/ledger"
 	"payonce/ledger/postgres"
 	"payonce/workflows"
@@ -23,6 +24,7 @@ import (
 // Settings are what an operator sets for a worker that runs.
 type Settings struct {
 	Ledgers     []LedgerSetting
+	Rails       []httprail.Settings
 	Temporal    client.Options
 	Listen      string // "" is nowhere
 	StopTimeout time.Duration
@@ -68,6 +70,7 @@ func ReadSettings(env envconfig.EnvLookup) (Settings, error) {
 	r := reader{env: env}
 	s := Settings{
 		Ledgers:     r.ledgers(EnvDatabaseURL, EnvLedgers),
+		Rails:       httprail.ReadSettings(env, func(variable, reason string) { r.fail(variable, "%s", reason) }),
 		Temporal:    r.temporal(),
 		Listen:      r.listen(),
 		StopTimeout: r.duration(EnvStopTimeout, stopTimeoutDefault),
@@ -78,6 +81,8 @@ func ReadSettings(env envconfig.EnvLookup) (Settings, error) {
 	}
 	s.Workflows.Forward.AttemptsMax = int32(r.integer(EnvAttemptsMax, int(s.Workflows.Forward.AttemptsMax), 1, attemptsMaxMax)) //nolint:gosec // bounded
 	s.Workflows.Outage.Budget = r.duration(EnvOutageBudget, s.Workflows.Outage.Budget)
+	s.Workflows.Rail.Patience = r.duration(EnvRailPatience, s.Workflows.Rail.Patience)
+	s.Workflows.Rail.PollMax = r.duration(EnvRailPollMax, s.Workflows.Rail.PollMax)
 	return s, r.err()
 }
 

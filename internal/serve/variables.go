@@ -1,5 +1,7 @@
 package serve
 
+import "payonce/internal/httprail"
+
 // Variable is one environment variable that the worker knows.
 type Variable struct {
 	Name string
@@ -31,6 +33,9 @@ const (
 	EnvAttemptsMax        = "PAYONCE_ATTEMPTS_MAX"
 	EnvOutageBudget       = "PAYONCE_OUTAGE_BUDGET"
 	EnvStatementsDir      = "PAYONCE_STATEMENTS_DIR"
+	EnvRailPatience       = "PAYONCE_RAIL_PATIENCE"
+	EnvRailPollMax        = "PAYONCE_RAIL_POLL_MAX"
+	EnvRails              = httprail.EnvRails
 )
 
 // The worker's commands that read settings.
@@ -77,7 +82,7 @@ func Variables() []Variable {
 		},
 		{
 			Name: EnvListen, Flag: "listen", Commands: run,
-			Meaning: "where to answer `/metrics`, `/healthz` and `/readyz`: `:9090`, `127.0.0.1:9090`; unset, nowhere",
+			Meaning: "where to answer `/metrics`, `/healthz`, `/readyz`, and rails' callbacks: `:9090`, `127.0.0.1:9090`; unset, nowhere",
 		},
 		{
 			Name: EnvLogLevel, Flag: "log-level", Default: "`info`", Commands: logged,
@@ -101,7 +106,23 @@ func Variables() []Variable {
 		},
 		{
 			Name: EnvOutageBudget, Default: "`24h`", Commands: run,
-			Meaning: "how long a step waits, in all, for a ledger that can't be reached",
+			Meaning: "how long a step waits, in all, for a ledger or a rail that can't be reached",
+		},
+		{
+			Name: EnvRails, Commands: run,
+			Meaning: "the rails of payouts that the worker serves: `bank=https://bank.example/v1,card=https://…`; unset, none",
+		},
+		{
+			Name: "RAIL_", Prefix: true, Secret: true, Commands: run,
+			Meaning: "the settings of one rail, by its name: `RAIL_BANK_TOKEN`, `…_HMAC_SECRET`, `…_CA_FILE`, `…_KEYS_KEPT`, `…_PLAIN_HTTP`",
+		},
+		{
+			Name: EnvRailPatience, Default: "`24h`", Commands: run,
+			Meaning: "how long a rail that does not know a payout, or does not tell of it, is asked before a person is",
+		},
+		{
+			Name: EnvRailPollMax, Default: "`1h`", Commands: run,
+			Meaning: "the longest time between two questions about a payout that is pending at its rail",
 		},
 		{
 			Name: EnvStatementsDir, Flag: "statements-dir", Commands: run,

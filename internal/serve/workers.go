@@ -50,8 +50,8 @@ const tasksPerConnection = 10
 // slotsPerLedger is how many tasks of a ledger run at once.
 func (s *server) slotsPerLedger() int { return tasksPerConnection * s.config.PoolSize }
 
-// newWorkers makes the workers: one for the workflows, with the fast path and the look-ups, and one for each ledger's
-// activities. Activities run under a context of their own, so that being told to stop does not cancel them.
+// newWorkers makes the workers: one for the workflows, with the fast path and the look-ups, and one for the activities of each
+// ledger and each rail. Activities run under a context of their own, so that being told to stop does not cancel them.
 func (s *server) newWorkers(temporal client.Client, activity context.Context, failed func(error)) []queueWorker { //nolint:revive // not the context of this call
 	setCacheSize()
 	acts := s.activities()
@@ -81,6 +81,15 @@ func (s *server) newWorkers(temporal client.Client, activity context.Context, fa
 		o.DisableWorkflowWorker = true
 		w := worker.New(temporal, queue, o)
 		w.RegisterActivity(acts)
+		s.register(activitiesOnly{w})
+		workers = append(workers, queueWorker{queue: queue, worker: w})
+	}
+	for _, r := range s.rails {
+		queue := workflows.RailTaskQueue(r.name)
+		o := options(fixedSlots(railSlots))
+		o.DisableWorkflowWorker = true
+		w := worker.New(temporal, queue, o)
+		w.RegisterActivity(r.acts)
 		s.register(activitiesOnly{w})
 		workers = append(workers, queueWorker{queue: queue, worker: w})
 	}

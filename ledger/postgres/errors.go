@@ -80,7 +80,7 @@ func judge(err error, commitSent bool) verdict {
 func judgeDriver(err error, commitSent bool) verdict {
 	_, network := errors.AsType[net.Error](err)
 	switch {
-	case errors.Is(err, errTransitOpened):
+	case errors.Is(err, errOwnOpened):
 		return verdictRerun
 	case commitSent && !pgconn.SafeToRetry(err):
 		return verdictUnknown

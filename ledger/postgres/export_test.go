@@ -1,6 +1,16 @@
 package postgres
 
-import "payonce/ledger"
+import (
+	"context"
+	"database/sql"
+	"io/fs"
+
+	"github.com/jackc/pgx/v5"
+	"github.com/jackc/pgx/v5/stdlib"
+	"github.com/pressly/goose/v3"
+
+	"payonce/ledger"
+)
 
 // What the tests of package postgres_test see of the inside.
 
@@ -33,3 +43,27 @@ const (
 	InsertOperationsSQL = insertOperationsSQL
 	SealSQL             = sealSQL
 )
+
+// MigrateTo brings a database to an earlier version of the schema.
+func MigrateTo(ctx context.Context, url string, version int64) error {
+	config, err := pgx.ParseConfig(url)
+	if err != nil {
+		return err
+	}
+	db := stdlib.OpenDB(*config)
+	defer func() { _ = db.Close() }()
+	return migrateTo(ctx, db, version)
+}
+
+func migrateTo(ctx context.Context, db *sql.DB, version int64) error {
+	files, err := fs.Sub(migrationFiles, "migrations")
+	if err != nil {
+		return err
+	}
+	provider, err := goose.NewProvider(goose.DialectPostgres, db, files, goose.WithTableName(schemaTable), goose.WithDisableGlobalRegistry(true))
+	if err != nil {
+		return err
+	}
+	_, err = provider.UpTo(ctx, version)
+	return err
+}

@@ -39,7 +39,7 @@ func TestMigrate(t *testing.T) {
 			assert.NoError(t, postgres.Migrate(t.Context(), db.OwnerURL, postgres.MigrateOptions{WorkerRole: pgtest.WorkerRole()}))
 		})
 		require.Equal(t, before, rights(t, db))
-		require.Equal(t, 2, queryInt(t, owner, "select count(*) from schema_migrations"), "and its own version 0")
+		require.Equal(t, 3, queryInt(t, owner, "select count(*) from schema_migrations"), "and its own version 0")
 	})
 	t.Run("rights that are not a worker's are taken away", func(t *testing.T) {
 		want := rights(t, db)

@@ -116,12 +116,12 @@ func (p *posting) run(ctx context.Context) (commitSent bool, err error) {
 	if err != nil {
 		return false, err
 	}
-	if missing := missingTransit(needs.transit, found); len(missing) > 0 {
+	if missing := missingOwn(needs.own, found); len(missing) > 0 {
 		rollback(ctx, p.conn)
-		if err := openTransit(ctx, p.conn, missing); err != nil {
+		if err := openOwn(ctx, p.conn, missing); err != nil {
 			return false, err
 		}
-		return false, errTransitOpened
+		return false, errOwnOpened
 	}
 	book, err := found.book()
 	if err != nil {
@@ -151,13 +151,13 @@ func (p *posting) run(ctx context.Context) (commitSent bool, err error) {
 	return commitSent, nil
 }
 
-// errTransitOpened: a transit account was needed for the first time, and is there now.
-var errTransitOpened = errors.New("a transit account was opened; run again")
+// errOwnOpened: an account of the ledger's own was needed for the first time, and is there now.
+var errOwnOpened = errors.New("an account of the ledger's own was opened; run again")
 
-// Accounts are locked in one order, by what never changes, so two batches can't wait for each other: transit accounts
-// last, since everything between two ledgers goes through them, and would wait with whoever waits for another account. The
-// lock is the one that an update takes. An account is found by its name alone, in whatever asset it is; a transit account
-// by both.
+// Accounts are locked in one order, by what never changes, so two batches can't wait for each other: the ledger's own
+// last, since everything between two ledgers, and to a rail, goes through them, and would wait with whoever waits for
+// another account. The lock is the one that an update takes. An account is found by its name alone, in whatever asset it
+// is; one of the ledger's own by both.
 //
 // It is a join and not "name = any ($1)" because of what follows a wait: PostgreSQL then checks the condition again on
 // the changed row, for every row that changed, and comparing each with a thousand names costs more than the batch.
@@ -260,15 +260,15 @@ func (p *posting) lockAndLook(ctx context.Context, needs *needs) (*found, error)
 type needs struct {
 	claims         []string // of the operations' keys
 	names          []string // of accounts, each once
-	assets         []string // of the transit account at the same index; "" for any other account
+	assets         []string // of the ledger's own account at the same index; "" for any other account
 	reversed       []string
-	reversedClaims []string // at the same index
-	transit        []accountName
+	reversedClaims []string      // at the same index
+	own            []accountName // accounts of the ledger's own
 }
 
 type accountName struct {
 	name  string
-	asset ledger.Asset // zero but for transit
+	asset ledger.Asset // zero but for the ledger's own
 }
 
 func needsOf(items []item) needs {
@@ -289,8 +289,8 @@ func needsOf(items []item) needs {
 				seen[account] = struct{}{}
 				n.names = append(n.names, account.name)
 				n.assets = append(n.assets, account.asset.String())
-				if ledger.IsTransit(account.name) {
-					n.transit = append(n.transit, account)
+				if ledger.IsOwn(account.name) {
+					n.own = append(n.own, account)
 				}
 			}
 		}
@@ -302,7 +302,7 @@ func needsOf(items []item) needs {
 func accountsOf(leg *ledger.Leg) [2]accountName {
 	accounts := [2]accountName{{name: leg.From}, {name: leg.To}}
 	for i := range accounts {
-		if ledger.IsTransit(accounts[i].name) {
+		if ledger.IsOwn(accounts[i].name) {
 			accounts[i].asset = leg.Asset
 		}
 	}
@@ -345,7 +345,7 @@ func (f *found) scanHeld(rows pgx.Rows) error {
 	}
 	for _, a := range f.accounts {
 		account := accountName{name: a.Name}
-		if ledger.IsTransit(a.Name) {
+		if ledger.IsOwn(a.Name) {
 			account.asset = a.Asset
 		}
 		delete(f.held, account)
@@ -420,14 +420,14 @@ func (f *found) book() (*ledger.Book, error) {
 	return book, nil
 }
 
-// missingTransit is what of needed is not there.
-func missingTransit(needed []accountName, found *found) []accountName {
+// missingOwn is what of needed is not there.
+func missingOwn(needed []accountName, found *found) []accountName {
 	if len(needed) == 0 {
 		return nil
 	}
 	there := make(map[accountName]bool, len(needed))
 	for _, a := range found.accounts {
-		if ledger.IsTransit(a.Name) {
+		if ledger.IsOwn(a.Name) {
 			there[accountName{name: a.Name, asset: a.Asset}] = true
 		}
 	}
@@ -440,21 +440,23 @@ func missingTransit(needed []accountName, found *found) []accountName {
 	return missing
 }
 
-const openTransitSQL = `
+// Where money is on its way there may be less than nothing of it: it arrives at one end before or after it leaves the other.
+// What is kept for a rail is never less than nothing.
+const openOwnSQL = `
 insert into accounts (name, asset, floor)
-select name, asset, null
+select name, asset, case when name like 'transit:%' then null else 0 end
 from unnest($1::text[], $2::text[]) as needed (name, asset)
 order by name, asset
 on conflict do nothing`
 
-// openTransit opens transit accounts in a database transaction of their own: opened within the batch's, two batches
+// openOwn opens accounts of the ledger's own in a database transaction of their own: opened within the batch's, two batches
 // that need the same one would wait for each other while they hold locks.
-func openTransit(ctx context.Context, conn *pgx.Conn, accounts []accountName) error {
+func openOwn(ctx context.Context, conn *pgx.Conn, accounts []accountName) error {
 	names, assets := make([]string, len(accounts)), make([]string, len(accounts))
 	for i, a := range accounts {
 		names[i], assets[i] = a.name, a.asset.String()
 	}
-	_, err := conn.Exec(ctx, openTransitSQL, names, assets)
+	_, err := conn.Exec(ctx, openOwnSQL, names, assets)
 	return err
 }
 

@@ -29,6 +29,7 @@ const (
 	CheckReversal         Check = "reversal"          // reversals reverse what applied, and no more than that
 	CheckTransfer         Check = "transfer"          // what left one ledger arrived on the other, once, or came back
 	CheckTransit          Check = "transit"           // transit accounts hold what transfers have put there
+	CheckPayout           Check = "payout"            // what was reserved was settled or went back, once; a rail's accounts hold what payouts have put there
 )
 
 // Finding is one broken promise.
@@ -56,11 +57,24 @@ type InTransit struct {
 	Since    time.Time
 }
 
+// Reserved is money that is kept for a payout whose rail has not said for good what has become of it. That is information and
+// no fault.
+type Reserved struct {
+	Payout  string     // the workflow ID: the reserve's key without its last segment
+	Key     ledger.Key // of the reserve
+	From    ledger.AccountRef
+	Account ledger.AccountRef // the rail's
+	Asset   ledger.Asset
+	Amount  ledger.Amount
+	Since   time.Time
+}
+
 // Report receives what Verify sees, when it sees it, one call at a time. Each function may be nil.
 type Report struct {
 	Finding   func(Finding)
 	InTransit func(InTransit)
-	// Transfer is called for each transfer in the order of their workflow IDs, after the ledgers have been checked, with what
+	Reserved  func(Reserved)
+	// Transfer is called for each transfer, and each payout, in the order of their workflow IDs, after the ledgers have been checked, with what
 	// the snapshots have of it. They are not of one moment: what one of them lacks may have been there already. An error ends
 	// the verification.
 	Transfer func(transfer string, records []Record) error
@@ -83,11 +97,20 @@ type TransitTotal struct {
 	Transfers int64
 }
 
+// ReservedTotal is what is reserved for payouts to one rail in one asset.
+type ReservedTotal struct {
+	Account ledger.AccountRef // the rail's
+	Asset   ledger.Asset
+	Amount  ledger.Amount
+	Payouts int64
+}
+
 // Summary is what Verify read, and how much it reported.
 type Summary struct {
 	Ledgers   []LedgerSummary // in the order given
 	Findings  int64
-	InTransit []TransitTotal // sorted by ledgers and asset
+	InTransit []TransitTotal  // sorted by ledgers and asset
+	Reserved  []ReservedTotal // sorted by account and asset
 	// NotChecked are ledgers that money has gone to or come from and that were not given: whether it arrived there is not
 	// known. Sorted.
 	NotChecked []string
@@ -103,7 +126,7 @@ type Summary struct {
 // A snapshot keeps PostgreSQL from cleaning up behind running workers; a Verify that takes hours is best run on a
 // restored backup.
 func Verify(ctx context.Context, ledgers []*Ledger, report Report) (Summary, error) {
-	v := &verification{report: report, audits: make([]*audit, 0, len(ledgers)), transit: make(map[transitKey]*TransitTotal)}
+	v := &verification{report: report, audits: make([]*audit, 0, len(ledgers)), transit: make(map[transitKey]*TransitTotal), rails: make(map[railKey]*ReservedTotal)}
 	defer v.close(ctx)
 	for _, l := range ledgers {
 		if v.audit(l.name) != nil {
@@ -131,6 +154,7 @@ func Verify(ctx context.Context, ledgers []*Ledger, report Report) (Summary, err
 type verification struct {
 	audits  []*audit
 	transit map[transitKey]*TransitTotal
+	rails   map[railKey]*ReservedTotal
 
 	mu       sync.Mutex // guards report and findings
 	report   Report
@@ -142,14 +166,19 @@ type transitKey struct {
 	asset    ledger.Asset
 }
 
+type railKey struct {
+	account ledger.AccountRef
+	asset   ledger.Asset
+}
+
 // audit is the reading of one ledger, in one snapshot.
 type audit struct {
 	*verification
 	ledger  *Ledger
 	conn    *pgx.Conn
 	summary LedgerSummary
-	// balances are the transit accounts as the snapshot has them, less what the transfers account for. One for each
-	// other ledger and asset.
+	// balances are the ledger's own accounts as the snapshot has them, less what transfers and payouts account for. One for
+	// each other ledger, or rail, and asset.
 	balances map[accountName]ledger.Amount
 }
 
@@ -259,13 +288,29 @@ func (v *verification) inTransit(t InTransit) {
 	}
 }
 
+func (v *verification) reserved(r Reserved) {
+	key := railKey{account: r.Account, asset: r.Asset}
+	total := v.rails[key]
+	if total == nil {
+		total = &ReservedTotal{Account: r.Account, Asset: r.Asset}
+		v.rails[key] = total
+	}
+	total.Payouts++
+	total.Amount, _ = total.Amount.Add(r.Amount)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.report.Reserved != nil {
+		v.report.Reserved(r)
+	}
+}
+
 func (v *verification) summary() Summary {
 	var s Summary
 	notChecked := make(map[string]bool)
 	for _, a := range v.audits {
 		s.Ledgers = append(s.Ledgers, a.summary)
 		for account := range a.balances {
-			if other := ledger.TransitLedger(account.name); v.audit(other) == nil {
+			if other := ledger.TransitLedger(account.name); other != "" && v.audit(other) == nil {
 				notChecked[other] = true
 			}
 		}
@@ -279,6 +324,12 @@ func (v *verification) summary() Summary {
 	}
 	slices.SortFunc(s.InTransit, func(a, b TransitTotal) int {
 		return strings.Compare(a.From+"/"+a.To+"/"+a.Asset.String(), b.From+"/"+b.To+"/"+b.Asset.String())
+	})
+	for _, total := range v.rails {
+		s.Reserved = append(s.Reserved, *total)
+	}
+	slices.SortFunc(s.Reserved, func(a, b ReservedTotal) int {
+		return strings.Compare(a.Account.String()+"/"+a.Asset.String(), b.Account.String()+"/"+b.Asset.String())
 	})
 	s.Findings = v.findings
 	return s

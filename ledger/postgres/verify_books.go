@@ -285,7 +285,8 @@ func (a *audit) checkReversals(ctx context.Context) error {
 			}
 		}
 		for _, leg := range legsOrNone(legs) {
-			r := route{from: leg.To, to: leg.From, asset: leg.Asset}
+			reversed := leg.Reversed()
+			r := route{from: reversed.From, to: reversed.To, asset: leg.Asset}
 			left[r], _ = left[r].Sub(leg.Amount)
 			if left[r].Sign() < 0 {
 				a.found(CheckReversal, string(key), "with it, the reversals of %q exceed it by %s %s", reverses,

@@ -77,10 +77,20 @@ order by id`
 // TransferRecords reads what the ledger has recorded of transfers, by their workflow IDs: those of their own four keys. A
 // transfer that it knows nothing of is left out. Level 1.
 func (l *Ledger) TransferRecords(ctx context.Context, transfers []string) (map[string][]Record, error) {
-	claims := make([]ledger.Key, 0, 3*len(transfers))
-	for _, transfer := range transfers {
-		for _, kind := range []ledger.Kind{ledger.KindPost, ledger.KindDeposit, ledger.KindRefund} {
-			claims = append(claims, ledger.Key(transfer+"/"+string(kind)))
+	return l.records(ctx, transfers, ledger.KindPost, ledger.KindDeposit, ledger.KindRefund)
+}
+
+// PayoutRecords is TransferRecords for payouts.
+func (l *Ledger) PayoutRecords(ctx context.Context, payouts []string) (map[string][]Record, error) {
+	return l.records(ctx, payouts, ledger.KindReserve, ledger.KindSettle, ledger.KindBounce)
+}
+
+// records reads what is recorded under the keys of steps, and under those that take the same keys.
+func (l *Ledger) records(ctx context.Context, workflowIDs []string, kinds ...ledger.Kind) (map[string][]Record, error) {
+	claims := make([]ledger.Key, 0, len(kinds)*len(workflowIDs))
+	for _, workflowID := range workflowIDs {
+		for _, kind := range kinds {
+			claims = append(claims, ledger.Key(workflowID+"/"+string(kind)))
 		}
 	}
 	found := make(map[string][]Record)

@@ -26,14 +26,14 @@ import (
 // The sum of what is in transit between two ledgers is held against their transit accounts within the snapshots, whatever
 // moment each is of: on both sides an operation is in the snapshot exactly when its entries are.
 
-// movement is an applied operation of a transfer between two ledgers.
+// movement is an applied operation of a transfer between two ledgers, or of a payout.
 type movement struct {
-	transfer string
+	transfer string // or the payout
 	ledger   string
 	key      ledger.Key
 	kind     ledger.Kind
 	at       time.Time
-	other    ledger.AccountRef // on the other ledger
+	other    ledger.AccountRef // on the other ledger; none for a payout
 	legs     []ledger.Leg
 }
 
@@ -48,7 +48,7 @@ const movementColumns = transferExpression + ` as transfer, key, kind, at, count
 const movementsSQL = `
 select ` + movementColumns + `
 from operations
-where kind in ('withdraw', 'deposit', 'refund') and state = 'applied'
+where kind <> 'post' and state = 'applied'
 order by transfer, id`
 
 // The key's range holds every step of the transfer, and '/' is followed by '0' in collation "C".
@@ -71,7 +71,7 @@ func (a *audit) scanMovement(row pgx.CollectableRow) (movement, error) {
 		return m, err
 	}
 	m.at = m.at.UTC()
-	// A malformed one has been reported by checkOperations.
+	// A malformed one has been reported by checkOperations; that of a payout is no account.
 	m.other, _ = ledger.ParseAccountRef("counterparty", other)
 	m.legs = legsOrNone(legs)
 	return m, nil
@@ -80,7 +80,7 @@ func (a *audit) scanMovement(row pgx.CollectableRow) (movement, error) {
 // checkTransfers holds the ledgers against each other: their streams are merged by transfer.
 func (v *verification) checkTransfers(ctx context.Context) error {
 	for _, a := range v.audits {
-		if err := a.readTransit(ctx); err != nil {
+		if err := a.readOwn(ctx); err != nil {
 			return fmt.Errorf("verify transfers of ledger %s: %w", a.ledger.name, translate(err))
 		}
 	}
@@ -105,7 +105,7 @@ func (v *verification) checkTransfers(ctx context.Context) error {
 		return err
 	}
 	for _, a := range v.audits {
-		a.checkTransit()
+		a.checkOwn()
 	}
 	return nil
 }
@@ -185,10 +185,13 @@ func firstTransfer[T interface{ transferID() string }](streams []*stream[T]) (fi
 	return first, more
 }
 
-const transitAccountsSQL = `select name, asset, balance::text from accounts where name like 'transit:%' and version > 0`
+const ownAccountsSQL = `
+select name, asset, balance::text
+from accounts
+where (name like 'transit:%' or name like 'rail:%' or name like 'settled:%') and version > 0`
 
-func (a *audit) readTransit(ctx context.Context) error {
-	return a.each(ctx, transitAccountsSQL, func(rows pgx.Rows) error {
+func (a *audit) readOwn(ctx context.Context) error {
+	return a.each(ctx, ownAccountsSQL, func(rows pgx.Rows) error {
 		var account accountName
 		var asset, balance string
 		err := rows.Scan(&account.name, &asset, &balance)
@@ -203,30 +206,34 @@ func (a *audit) readTransit(ctx context.Context) error {
 	})
 }
 
-// accountFor takes what a movement has put into transit accounts off their balances.
+// accountFor takes what a movement has put into the ledger's own accounts off their balances.
 func (a *audit) accountFor(m *movement) {
 	for i := range m.legs {
 		leg := &m.legs[i]
-		if from := (accountName{name: leg.From, asset: leg.Asset}); ledger.IsTransit(leg.From) {
+		if from := (accountName{name: leg.From, asset: leg.Asset}); ledger.IsOwn(leg.From) {
 			a.balances[from], _ = a.balances[from].Add(leg.Amount)
 		}
-		if to := (accountName{name: leg.To, asset: leg.Asset}); ledger.IsTransit(leg.To) {
+		if to := (accountName{name: leg.To, asset: leg.Asset}); ledger.IsOwn(leg.To) {
 			a.balances[to], _ = a.balances[to].Sub(leg.Amount)
 		}
 	}
 }
 
-// checkTransit sees that transfers account for all that transit accounts hold.
-func (a *audit) checkTransit() {
+// checkOwn sees that transfers and payouts account for all that the ledger's own accounts hold.
+func (a *audit) checkOwn() {
 	for account, left := range a.balances {
-		if left.Sign() != 0 {
-			a.found(CheckTransit, account.name+" "+account.asset.String(), "it holds %s that no transfer has put there",
-				left.Format(account.asset))
+		if left.Sign() == 0 {
+			continue
 		}
+		check, what := CheckTransit, "transfer"
+		if !ledger.IsTransit(account.name) {
+			check, what = CheckPayout, "payout"
+		}
+		a.found(check, account.name+" "+account.asset.String(), "it holds %s that no %s has put there", left.Format(account.asset), what)
 	}
 }
 
-// transferAudit is the movements of one transfer, on all ledgers.
+// transferAudit is the movements of one transfer, on all ledgers, or of one payout.
 type transferAudit struct {
 	*verification
 	id        string
@@ -264,7 +271,11 @@ func (t *transferAudit) found(m *movement, format string, args ...any) {
 
 func (t *transferAudit) check(ctx context.Context) error {
 	if t.tooMany {
-		t.found(&t.movements[0], "it has more than %d withdraws, deposits and refunds", movementsMax)
+		t.found(&t.movements[0], "it has more than %d steps", movementsMax)
+		return nil
+	}
+	if t.movements[0].kind.IsPayout() {
+		t.judgePayout()
 		return nil
 	}
 	withdraws, deposits := t.of(ledger.KindWithdraw), t.of(ledger.KindDeposit)
@@ -369,7 +380,7 @@ func (m *movement) account() ledger.AccountRef {
 	ref := ledger.AccountRef{Ledger: m.ledger}
 	if len(m.legs) > 0 {
 		ref.Name = m.legs[0].To
-		if m.kind == ledger.KindWithdraw {
+		if m.kind == ledger.KindWithdraw || m.kind == ledger.KindReserve {
 			ref.Name = m.legs[0].From
 		}
 	}

@@ -111,8 +111,29 @@ func (c *Client) Start(ctx context.Context, in workflows.TransferInput) (*Handle
 
 func (c *Client) startOnce(ctx context.Context, in workflows.TransferInput, parsed workflows.ParsedTransfer) (*Handle, error) {
 	handle := &Handle{ID: in.ID, client: c, request: in}
+	var err error
+	handle.RunID, handle.Attached, err = c.startWorkflow(ctx, start{
+		id: in.ID, workflowID: workflows.TransferWorkflowID(in.ID), workflow: workflows.TransferWorkflow, summary: parsed.String(), input: in,
+	})
+	if err == nil && handle.Attached {
+		err = c.mustBeSame(ctx, in, handle.RunID)
+	}
+	return handle, err
+}
+
+// start is a transfer or a payout to start.
+type start struct {
+	id         string // the client's
+	workflowID string
+	workflow   string // its type
+	summary    string
+	input      any
+}
+
+// startWorkflow starts a workflow, or names the run that was started with its ID before.
+func (c *Client) startWorkflow(ctx context.Context, s start) (runID string, attached bool, err error) {
 	run, err := c.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-		ID:        workflows.TransferWorkflowID(in.ID),
+		ID:        s.workflowID,
 		TaskQueue: workflows.TaskQueue,
 		// Both policies and the error together tell a new transfer from one that is running and from one that has ended:
 		// the SDK by itself returns the earlier run without a word.
@@ -120,20 +141,18 @@ func (c *Client) startOnce(ctx context.Context, in workflows.TransferInput, pars
 		WorkflowIDConflictPolicy:                 enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 		EnableEagerStart:                         c.eager,
-		StaticSummary:                            parsed.String(),
+		StaticSummary:                            s.summary,
 		// No search attributes: the workflow writes them with its end, or when it takes longer than a moment. Here they would
 		// cost Temporal another write for each.
-		// No time-out and no retry policy for the workflow: both would skip the way back of money in transit.
-	}, workflows.TransferWorkflow, in)
+		// No time-out and no retry policy for the workflow: both would skip the way back of money that has left.
+	}, s.workflow, s.input)
 	if err == nil {
-		handle.RunID = run.GetRunID()
-		return handle, nil
+		return run.GetRunID(), false, nil
 	}
 	if started, ok := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); ok {
-		handle.RunID, handle.Attached = started.RunId, true
-		return handle, c.mustBeSame(ctx, in, started.RunId)
+		return started.RunId, true, nil
 	}
-	return nil, err
+	return "", false, err
 }
 
 // mustBeSame compares a request with the one that a run was started with.
@@ -164,19 +183,22 @@ func (c *Client) Request(ctx context.Context, id string) (workflows.TransferInpu
 
 // requestOf reads the request from the first event of a run's history, where nobody can change it.
 func (c *Client) requestOf(ctx context.Context, id, runID string) (workflows.TransferInput, error) {
-	var in workflows.TransferInput
-	workflowID := workflows.TransferWorkflowID(id)
+	return inputOf[workflows.TransferInput](ctx, c, workflows.TransferWorkflow, workflows.TransferWorkflowID(id), runID)
+}
+
+func inputOf[In any](ctx context.Context, c *Client, workflow, workflowID, runID string) (In, error) {
+	var in In
 	history := c.temporal.GetWorkflowHistory(ctx, workflowID, runID, false, enums.HISTORY_EVENT_FILTER_TYPE_ALL_EVENT)
 	event, err := history.Next()
 	if err != nil {
 		return in, err
 	}
 	start := event.GetWorkflowExecutionStartedEventAttributes()
-	if name := start.GetWorkflowType().GetName(); name != workflows.TransferWorkflow {
-		return in, fmt.Errorf("the workflow %q is a %s, not a %s", workflowID, name, workflows.TransferWorkflow)
+	if name := start.GetWorkflowType().GetName(); name != workflow {
+		return in, fmt.Errorf("the workflow %q is a %s, not a %s", workflowID, name, workflow)
 	}
 	if len(start.GetInput().GetPayloads()) != 1 {
-		return in, fmt.Errorf("the workflow %q was not started with one transfer", workflowID)
+		return in, fmt.Errorf("the workflow %q was not started with one input", workflowID)
 	}
 	if err := c.converter.FromPayloads(start.GetInput(), &in); err != nil {
 		return in, fmt.Errorf("read the request of the workflow %q: %w", workflowID, err)
@@ -218,17 +240,22 @@ func (c *Client) Decide(ctx context.Context, id string, decision workflows.Decis
 	if err := checkID(id); err != nil {
 		return status, err
 	}
+	err := c.decide(ctx, workflows.TransferWorkflowID(id), decision, &status)
+	return status, c.explainGone(ctx, transferName(id), err)
+}
+
+func (c *Client) decide(ctx context.Context, workflowID string, decision workflows.Decision, status any) error {
 	handle, err := c.temporal.UpdateWorkflow(ctx, client.UpdateWorkflowOptions{
-		WorkflowID:   workflows.TransferWorkflowID(id),
+		WorkflowID:   workflowID,
 		UpdateName:   workflows.DecideUpdate,
 		UpdateID:     decision.UpdateID(),
 		Args:         []any{decision},
 		WaitForStage: client.WorkflowUpdateStageCompleted,
 	})
 	if err == nil {
-		err = handle.Get(ctx, &status)
+		err = handle.Get(ctx, status)
 	}
-	return status, c.explainGone(ctx, id, err)
+	return err
 }
 
 // DecideEnded decides about a dead letter whose transfer has ended, and returns what came of it. A repeat of the same
@@ -264,26 +291,41 @@ func (c *Client) Cancel(ctx context.Context, id string) error {
 	if err := checkID(id); err != nil {
 		return err
 	}
-	// The server takes it for a success to cancel what has ended.
-	description, err := c.temporal.DescribeWorkflow(ctx, workflows.TransferWorkflowID(id), "")
-	if err == nil && description.Status != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
-		return fmt.Errorf("transfer %q: %w", id, ErrEnded)
-	}
-	if err == nil {
-		err = c.temporal.CancelWorkflow(ctx, workflows.TransferWorkflowID(id), "")
-	}
-	return c.explainGone(ctx, id, err)
+	return c.cancel(ctx, transferName(id))
 }
 
-// explainGone tells a transfer that has ended from one that there never was: the server's error is the same.
-func (c *Client) explainGone(ctx context.Context, id string, err error) error {
+// name is what a transfer or a payout is called.
+type name struct{ what, id, workflowID string }
+
+func transferName(id string) name {
+	return name{what: "transfer", id: id, workflowID: workflows.TransferWorkflowID(id)}
+}
+
+func payoutName(id string) name {
+	return name{what: "payout", id: id, workflowID: workflows.PayoutWorkflowID(id)}
+}
+
+func (c *Client) cancel(ctx context.Context, n name) error {
+	// The server takes it for a success to cancel what has ended.
+	description, err := c.temporal.DescribeWorkflow(ctx, n.workflowID, "")
+	if err == nil && description.Status != enums.WORKFLOW_EXECUTION_STATUS_RUNNING {
+		return fmt.Errorf("%s %q: %w", n.what, n.id, ErrEnded)
+	}
+	if err == nil {
+		err = c.temporal.CancelWorkflow(ctx, n.workflowID, "")
+	}
+	return c.explainGone(ctx, n, err)
+}
+
+// explainGone tells what has ended from what there never was: the server's error is the same.
+func (c *Client) explainGone(ctx context.Context, n name, err error) error {
 	if !isNotFound(err) {
 		return err
 	}
-	if _, err := c.temporal.DescribeWorkflow(ctx, workflows.TransferWorkflowID(id), ""); err == nil {
-		return fmt.Errorf("transfer %q: %w", id, ErrEnded)
+	if _, err := c.temporal.DescribeWorkflow(ctx, n.workflowID, ""); err == nil {
+		return fmt.Errorf("%s %q: %w", n.what, n.id, ErrEnded)
 	}
-	return &UnknownError{ID: id}
+	return &UnknownError{What: n.what, ID: n.id}
 }
 
 func checkID(id string) error { return ledger.CheckID("id", id, workflows.TransferIDBytesMax) }

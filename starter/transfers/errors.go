@@ -1,6 +1,7 @@
 package transfers
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -9,6 +10,7 @@ import (
 	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/temporal"
 
+	"payonce/activities"
 	"payonce/workflows"
 )
 
@@ -53,10 +55,15 @@ func describe(in workflows.TransferInput) string {
 	return fmt.Sprintf("%s %s from %s to %s", in.Amount, in.Asset, in.From, in.To)
 }
 
-// UnknownError says that there is no transfer with the ID.
-type UnknownError struct{ ID string }
+// UnknownError says that there is no transfer, or payout, with the ID.
+type UnknownError struct {
+	What string // "payout"; "" is a transfer
+	ID   string
+}
 
-func (e *UnknownError) Error() string { return fmt.Sprintf("there is no transfer %q", e.ID) }
+func (e *UnknownError) Error() string { return fmt.Sprintf("there is no %s %q", whatOr(e.What), e.ID) }
+
+func whatOr(what string) string { return cmp.Or(what, "transfer") }
 
 // Is makes errors.Is(err, ErrUnknown) true.
 func (e *UnknownError) Is(target error) bool { return target == ErrUnknown }
@@ -86,10 +93,11 @@ func (e *PendingError) Error() string {
 
 func (e *PendingError) Unwrap() error { return e.Cause }
 
-// ClosedError says that a transfer's workflow was closed without an end of the transfer.
+// ClosedError says that the workflow of a transfer, or of a payout, was closed without an end of that.
 type ClosedError struct {
-	ID  string
-	How Closed
+	What string // "payout"; "" is a transfer
+	ID   string
+	How  Closed
 	// Cause is the failure as Temporal tells it.
 	Cause error
 }
@@ -109,10 +117,10 @@ const (
 )
 
 func (e *ClosedError) Error() string {
-	text := fmt.Sprintf("the workflow of transfer %q was closed without an end: %s", e.ID, e.How)
+	text := fmt.Sprintf("the workflow of %s %q was closed without an end: %s", whatOr(e.What), e.ID, e.How)
 	switch e.How {
 	case ClosedTerminated, ClosedTimedOut, ClosedCancelled:
-		return text + "; the transfer's state is unknown: start it again with the same ID, and it goes on from where it stopped"
+		return text + "; its state is unknown: start it again with the same ID, and it goes on from where it stopped"
 	case ClosedInvalid, ClosedConflict, ClosedFailed:
 		return text + ": " + causeText(e.Cause)
 	default:
@@ -174,4 +182,9 @@ func mayPass(err error) bool {
 func isNotFound(err error) bool {
 	var notFound *serviceerror.NotFound
 	return errors.As(err, &notFound)
+}
+
+func isOperationUnknown(err error) bool {
+	application, ok := errors.AsType[*temporal.ApplicationError](err)
+	return ok && application.Type() == activities.ErrorOperationUnknown
 }

@@ -16,7 +16,7 @@ func TestRecall(t *testing.T) {
 			Kind: kind, Amount: "10.00", Asset: "USD/2",
 			StepOutcome: activities.StepOutcome{State: state, Code: code, Detail: "because"},
 		}
-		switch kind {
+		switch kind { //nolint:exhaustive // the others are a payout's
 		case ledger.KindPost:
 			view.From, view.To = "us/alice", "us/bob"
 		case ledger.KindWithdraw:

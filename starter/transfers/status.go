@@ -33,7 +33,7 @@ func (s *Status) Ended() bool { return s.Result != nil }
 
 // unknownStatus is all that is known of a transfer when nobody answers.
 func unknownStatus(in workflows.TransferInput, detail string) Status {
-	return Status{TransferStatus: workflows.TransferStatus{Request: in, State: StateUnknown, Detail: detail}}
+	return Status{TransferStatus: workflows.TransferStatus{Request: in, Standing: workflows.Standing{State: StateUnknown, Detail: detail}}}
 }
 
 // Status tells where a transfer stands. It moves nothing. A running transfer tells itself, if a worker answers in time, or
@@ -89,16 +89,16 @@ func (c *Client) forgotten(ctx context.Context, id string) (Status, error) {
 
 // groupedStatus is where a transfer stands that is on its way in a group.
 func groupedStatus(in workflows.TransferInput, group string) Status {
-	return Status{TransferStatus: workflows.TransferStatus{
-		Request: in, State: workflows.StateRunning, Step: workflows.StepPost, Steps: []workflows.StepReport{},
+	return Status{TransferStatus: workflows.TransferStatus{Request: in, Standing: workflows.Standing{
+		State: workflows.StateRunning, Step: workflows.StepPost, Steps: []workflows.StepReport{},
 		Detail: "it travels with others in the workflow " + group,
-	}}
+	}}}
 }
 
 func endedStatus(result workflows.TransferResult) workflows.TransferStatus {
 	status := workflows.TransferStatus{
-		Request: workflows.TransferInput{ID: result.ID, From: result.From, To: result.To, Amount: result.Amount, Asset: result.Asset},
-		State:   result.State, Detail: result.Detail, Steps: result.Steps, Result: &result,
+		Request:  workflows.TransferInput{ID: result.ID, From: result.From, To: result.To, Amount: result.Amount, Asset: result.Asset},
+		Standing: workflows.Standing{State: result.State, Detail: result.Detail, Steps: result.Steps}, Result: &result,
 	}
 	if n := len(result.Steps); n > 0 {
 		status.Step = result.Steps[n-1].Step

@@ -103,10 +103,14 @@ func (h *Handle) pending(ctx context.Context) error {
 
 // result waits for the end of a run, as long as the context lasts.
 func (c *Client) result(ctx context.Context, id, runID string) (workflows.TransferResult, error) {
+	return resultOf[workflows.TransferResult](ctx, c, workflows.TransferWorkflowID(id), runID)
+}
+
+func resultOf[Result any](ctx context.Context, c *Client, workflowID, runID string) (Result, error) {
 	for {
-		var result workflows.TransferResult
-		err := c.temporal.GetWorkflow(ctx, workflows.TransferWorkflowID(id), runID).Get(ctx, &result)
-		if err == nil || closedError(id, err) != nil || ctx.Err() != nil || !mayPass(err) {
+		var result Result
+		err := c.temporal.GetWorkflow(ctx, workflowID, runID).Get(ctx, &result)
+		if err == nil || closedError(workflowID, err) != nil || ctx.Err() != nil || !mayPass(err) {
 			return result, err
 		}
 		if err := pause(ctx, intervalRetry); err != nil {
@@ -128,7 +132,8 @@ func (c *Client) running(ctx context.Context, id, runID string, everything bool)
 func (c *Client) runningAs(ctx context.Context, id string, description *client.WorkflowExecutionDescription, everything bool) (Status, error) {
 	recorded, known := description.TypedSearchAttributes.GetKeyword(workflows.SearchAttributeState)
 	state := workflows.State(recorded)
-	status := Status{TransferStatus: workflows.TransferStatus{State: workflows.StateRunning}}
+	var status Status
+	status.State = workflows.StateRunning
 	status.Request.ID = id
 	if state == workflows.StateParked {
 		status.State = state

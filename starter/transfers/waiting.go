@@ -9,19 +9,19 @@ import (
 	"payonce/workflows"
 )
 
-// Waiting is a transfer that waits for a person, or for a ledger to take its dead letter.
+// Waiting is a transfer, or a payout, that waits for a person, or for a ledger to take its dead letter.
 type Waiting struct {
-	ID    string
+	ID    string          // a payout's as payout/ID
 	State workflows.State // parked, or how it has ended
 }
 
 // waitingQuery finds them in Temporal's search attributes: when the ledger that keeps the dead letters is away, these are what
 // tells. A transfer that has ended stays open until its dead letters are written.
-var waitingQuery = fmt.Sprintf("WorkflowType = '%s' and ExecutionStatus = 'Running' and %s in ('%s', '%s', '%s', '%s')",
-	workflows.TransferWorkflow, workflows.SearchAttributeState.GetName(),
+var waitingQuery = fmt.Sprintf("WorkflowType in ('%s', '%s') and ExecutionStatus = 'Running' and %s in ('%s', '%s', '%s', '%s')",
+	workflows.TransferWorkflow, workflows.PayoutWorkflow, workflows.SearchAttributeState.GetName(),
 	workflows.StateParked, workflows.StateFailed, workflows.StateCompensated, workflows.StateDiscarded)
 
-// Waiting lists, without asking any ledger or worker, transfers that are parked, or that have ended and could not write their
+// Waiting lists, without asking any ledger or worker, transfers and payouts that are parked, or that have ended and could not write their
 // dead letters yet; limit of them at most.
 func (c *Client) Waiting(ctx context.Context, limit int) ([]Waiting, error) {
 	list, err := c.temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
@@ -40,6 +40,9 @@ func (c *Client) Waiting(ctx context.Context, limit int) ([]Waiting, error) {
 			if err := c.converter.FromPayload(attributes[name], value); err != nil {
 				return nil, fmt.Errorf("the search attribute %s of %s: %w", name, execution.GetExecution().GetWorkflowId(), err)
 			}
+		}
+		if execution.GetType().GetName() == workflows.PayoutWorkflow {
+			one.ID = workflows.PayoutWorkflowID(one.ID)
 		}
 		waiting = append(waiting, one)
 	}

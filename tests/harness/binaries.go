@@ -23,6 +23,7 @@ const (
 	worker      = "worker"
 	starter     = "starter"
 	faultWorker = "faultworker"
+	railSim     = "railsim"
 )
 
 // envBinaries names a folder that has the programs.
@@ -31,7 +32,7 @@ const envBinaries = "PAYONCE_BIN"
 // folderPrefix is the beginning of the names of our temporary folders; the process's ID follows.
 const folderPrefix = "payonce-tests-"
 
-// Binary returns the path of a program: worker, starter or faultworker. They are built once for a test process, as `make
+// Binary returns the path of a program: worker, starter, faultworker or railsim. They are built once for a test process, as `make
 // build` does, or taken from the folder PAYONCE_BIN.
 func Binary(t testing.TB, program string) string {
 	t.Helper()
@@ -55,7 +56,7 @@ var binaries = sync.OnceValues(func() (string, error) {
 		return "", err
 	}
 	build := exec.CommandContext(context.Background(), "go", "build", "-buildvcs=false", "-o", dir+string(filepath.Separator),
-		"./worker", "./starter", "./internal/faultworker")
+		"./worker", "./starter", "./internal/faultworker", "./internal/railsim")
 	build.Dir = root
 	if out, err := build.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("build the programs: %w\n%s", err, out)

@@ -69,6 +69,25 @@ var bookChecks = []bookCheck{
 		where o.kind = 'refund' and o.state = 'applied' and (
 			not exists (select from operations w where w.key = o.reverses and w.kind = 'withdraw' and w.state = 'applied')
 			or (select count(*) from operations r where r.reverses = o.reverses and r.state = 'applied') > 1)`},
+	{"what is reserved is settled or goes back, once", `
+		select format('%s: %s reserved, %s settled, %s returned, %s bounced', payout, reserved, settled, returned, bounced)
+		from (
+			select regexp_replace(key, '/[^/]*$', '') as payout, count(*) filter (where kind = 'reserve') as reserved,
+				count(*) filter (where kind = 'settle') as settled, count(*) filter (where kind = 'return') as returned,
+				count(*) filter (where kind = 'bounce') as bounced
+			from operations where state = 'applied' and kind in ('reserve', 'settle', 'return', 'bounce') group by 1
+		) p
+		where reserved <> 1 or settled + returned > 1 or bounced > settled`},
+	{"a rail's account holds what is reserved", `
+		select format('%s %s: %s, payouts %s', a.name, a.asset, a.balance, coalesce(sum(o.amount), 0))
+		from accounts a left join (
+			select case when kind = 'reserve' then legs::jsonb -> 0 ->> 'to' else legs::jsonb -> 0 ->> 'from' end as name,
+				legs::jsonb -> 0 ->> 'asset' as asset,
+				(legs::jsonb -> 0 ->> 'amount')::numeric * case when kind = 'reserve' then 1 else -1 end as amount
+			from operations where state = 'applied' and kind in ('reserve', 'settle', 'return')
+		) o on o.name = a.name and o.asset = a.asset
+		where a.name like 'rail:%'
+		group by a.id having a.balance <> coalesce(sum(o.amount), 0)`},
 }
 
 // Faults of the books, in words; none if they are right. Every check holds at any moment, except that money may be in

@@ -91,9 +91,14 @@ order by id`
 // Operations reads what all ledgers have recorded for a transfer, with SQL, in the order of the ledgers.
 func (w *World) Operations(t testing.TB, id string) []Operation {
 	t.Helper()
+	return w.operationsOf(t, workflows.TransferWorkflowID(id))
+}
+
+func (w *World) operationsOf(t testing.TB, workflowID string) []Operation {
+	t.Helper()
 	var all []Operation
 	for _, ledger := range w.Ledgers {
-		rows, err := w.DB(t, ledger).Query(t.Context(), operationsSQL, workflows.TransferWorkflowID(id)+"/")
+		rows, err := w.DB(t, ledger).Query(t.Context(), operationsSQL, workflowID+"/")
 		require.NoError(t, err)
 		operations, err := pgx.CollectRows(rows, func(row pgx.CollectableRow) (Operation, error) {
 			o := Operation{Ledger: ledger}
@@ -109,8 +114,13 @@ func (w *World) Operations(t testing.TB, id string) []Operation {
 // applied". Those of one ledger are in the order in which they were recorded; the ledgers are in the world's order.
 func (w *World) Steps(t testing.TB, id string) []string {
 	t.Helper()
+	return w.stepsOf(t, workflows.TransferWorkflowID(id))
+}
+
+func (w *World) stepsOf(t testing.TB, workflowID string) []string {
+	t.Helper()
 	steps := []string{}
-	for _, o := range w.Operations(t, id) {
+	for _, o := range w.operationsOf(t, workflowID) {
 		steps = append(steps, o.String())
 	}
 	return steps

@@ -76,6 +76,11 @@ func ShortOptions() workflows.Options {
 		Outage:  workflows.OutageOptions{Budget: 5 * time.Minute, BackoffFirst: 100 * time.Millisecond, BackoffMax: time.Second},
 		Ask:     workflows.StepOptions{TimeoutStartToClose: 5 * time.Second, BackoffFirst: 50 * time.Millisecond, BackoffMax: time.Second},
 		Write:   workflows.WriteOptions{TimeoutHeartbeat: 2 * time.Second, BackoffFirst: 50 * time.Millisecond, BackoffMax: time.Second, Within: 5 * time.Minute},
+		Rail: workflows.RailOptions{
+			Submit:    workflows.StepOptions{TimeoutStartToClose: 5 * time.Second, BackoffFirst: 50 * time.Millisecond, BackoffMax: 200 * time.Millisecond, AttemptsMax: 2},
+			Ask:       workflows.StepOptions{TimeoutStartToClose: 5 * time.Second, BackoffFirst: 50 * time.Millisecond, BackoffMax: 200 * time.Millisecond, AttemptsMax: 2},
+			PollFirst: 100 * time.Millisecond, PollMax: 500 * time.Millisecond, Patience: 5 * time.Minute,
+		},
 	}
 }
 

@@ -16,6 +16,10 @@ const (
 	KindWithdraw      Kind = "withdraw"
 	KindDeposit       Kind = "deposit"
 	KindRefund        Kind = "refund"
+	KindReserve       Kind = "reserve"
+	KindSettle        Kind = "settle"
+	KindReturn        Kind = "return"
+	KindBounce        Kind = "bounce"
 	KindResolve       Kind = "resolve"
 	KindNaiveWithdraw Kind = "naive-withdraw"
 	KindNaiveDeposit  Kind = "naive-deposit"
@@ -23,7 +27,10 @@ const (
 )
 
 func kinds() []Kind {
-	return []Kind{KindPost, KindWithdraw, KindDeposit, KindRefund, KindResolve, KindNaiveWithdraw, KindNaiveDeposit, KindEntries}
+	return []Kind{
+		KindPost, KindWithdraw, KindDeposit, KindRefund, KindReserve, KindSettle, KindReturn, KindBounce, KindResolve,
+		KindNaiveWithdraw, KindNaiveDeposit, KindEntries,
+	}
 }
 
 // Moment is when a fault strikes: before the ledger is asked to write, or after it has answered, so after COMMIT.

@@ -26,7 +26,12 @@ func OptionFlags(flags *pflag.FlagSet, o *workflows.Options) {
 		name    string
 		options *workflows.StepOptions
 	}{
-		{"forward", &o.Forward}, {"settle", &o.Settle}, {"record", &o.Record}, {"ask", &o.Ask},
+		{"forward", &o.Forward},
+		{"settle", &o.Settle},
+		{"record", &o.Record},
+		{"ask", &o.Ask},
+		{"rail-submit", &o.Rail.Submit},
+		{"rail-ask", &o.Rail.Ask},
 	} {
 		flags.DurationVar(&step.options.TimeoutStartToClose, step.name+"-timeout", step.options.TimeoutStartToClose, "of one attempt")
 		flags.Int32Var(&step.options.AttemptsMax, step.name+"-attempts", step.options.AttemptsMax, "0 is no cap")
@@ -40,6 +45,9 @@ func OptionFlags(flags *pflag.FlagSet, o *workflows.Options) {
 	flags.DurationVar(&o.Outage.Budget, "outage-budget", o.Outage.Budget, "how long a step waits for a ledger that can't be reached")
 	flags.DurationVar(&o.Outage.BackoffFirst, "outage-backoff", o.Outage.BackoffFirst, "after the first try; it doubles")
 	flags.DurationVar(&o.Outage.BackoffMax, "outage-backoff-max", o.Outage.BackoffMax, "the longest one")
+	flags.DurationVar(&o.Rail.PollFirst, "rail-poll", o.Rail.PollFirst, "before a rail is asked again; it doubles")
+	flags.DurationVar(&o.Rail.PollMax, "rail-poll-max", o.Rail.PollMax, "the longest time")
+	flags.DurationVar(&o.Rail.Patience, "rail-patience", o.Rail.Patience, "how long a rail is asked before a person is")
 }
 
 // OptionArgs are the flags that set all the options.
