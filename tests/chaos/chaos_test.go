@@ -27,7 +27,7 @@ func TestChaos(t *testing.T) {
 	tally := storm.NewTally(1)
 	for _, seed := range []uint64{1, 2} {
 		config := storm.DefaultRound(seed)
-		config.Transfers, config.Batches, config.Strikes, config.Witnesses, config.Repeats = 50, 2, storm.AllStrikes(6), 4, 10
+		config.Transfers, config.Batches, config.Payouts, config.Strikes, config.Witnesses, config.Repeats = 50, 2, 8, storm.AllStrikes(6), 4, 10
 		begun := time.Now()
 		outcome, err := world.Round(t.Context(), config)
 		require.NoError(t, err)

@@ -169,7 +169,7 @@ func (s *schedule) round(t *testing.T, world *storm.World, seed uint64) (*storm.
 	t.Helper()
 	c := storm.DefaultRound(seed)
 	c.Transfers, c.Ledgers, c.Mix, c.Strikes, c.Points, c.Options = s.transfers, 2, s.mix, s.strikes, s.points, s.options
-	c.Batches, c.Shifts, c.Witnesses, c.Repeats, c.Linger, c.LingerLeast = 0, 0, 0, s.repeats, 20*time.Second, s.linger
+	c.Batches, c.Payouts, c.Shifts, c.Witnesses, c.Repeats, c.Linger, c.LingerLeast = 0, 0, 0, 0, s.repeats, 20*time.Second, s.linger
 	outcome, err := world.Round(t.Context(), c)
 	require.NoError(t, err)
 	t.Logf("seed %d: %s", seed, outcome)

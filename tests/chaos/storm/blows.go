@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"math/rand/v2"
+	"time"
 
 	"go.temporal.io/api/common/v1"
 	"go.temporal.io/api/enums/v1"
@@ -14,18 +15,26 @@ import (
 	"payonce/workflows"
 )
 
-// strikeTransfer does to a transfer's workflow what its errand says, once it has been started.
-func (r *round) strikeTransfer(ctx context.Context, e *errand, random *rand.Rand) {
-	if pause(ctx, e.blowAfter) != nil {
+// blowOn is what is done to the workflow of a transfer or a payout.
+type blowOn struct {
+	name       string // FaultCancel, FaultTerminate or FaultReset
+	after      time.Duration
+	workflowID string
+	trouble    string // under which the checker is told
+}
+
+// strikeWorkflow strikes a workflow once it has been started.
+func (r *round) strikeWorkflow(ctx context.Context, b blowOn, random *rand.Rand) {
+	if pause(ctx, b.after) != nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeoutBlow)
 	defer cancel()
-	workflowID := workflows.TransferWorkflowID(e.request.ID)
+	workflowID := b.workflowID
 	struck := false
 	_ = retry(ctx, func() (bool, error) {
 		var err error
-		switch e.blow {
+		switch b.name {
 		case FaultCancel:
 			struck, err = r.cancel(ctx, workflowID)
 		case FaultTerminate:
@@ -38,8 +47,8 @@ func (r *round) strikeTransfer(ctx context.Context, e *errand, random *rand.Rand
 		return err == nil || isAbsent(err) && r.exists(ctx, workflowID), err
 	})
 	if struck {
-		r.record.struck(e.blow)
-		r.record.trouble(e.request.ID, e.blow)
+		r.record.struck(b.name)
+		r.record.trouble(b.trouble, b.name)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 type record struct {
 	mu           sync.Mutex
 	calls        []checker.Call
+	payoutCalls  []checker.PayoutCall
 	disturbances []checker.Disturbance
 	troubles     map[string]string
 	discarded    map[string]bool
@@ -40,6 +41,13 @@ func (r *record) call(c checker.Call) {
 		told = "no end: " + c.Note
 	}
 	r.tell("%s waited %s for %s: %s", c.Client, c.Returned.Sub(c.Called).Round(time.Millisecond), c.Request.ID, told)
+}
+
+func (r *record) payoutCall(c checker.PayoutCall) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.payoutCalls = append(r.payoutCalls, c)
+	r.tell("%s waited %s for payout %s: %s %s", c.Client, c.Returned.Sub(c.Called).Round(time.Millisecond), c.Request.ID, c.Told, c.Note)
 }
 
 // tell traces what has happened.

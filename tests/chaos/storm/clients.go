@@ -48,7 +48,11 @@ func (r *round) carryOut(ctx context.Context, e *errand) {
 	}
 	if e.blow != "" {
 		blows := stream(r.config.Seed, e.request.ID+" blow")
-		all.Go(func() { r.strikeTransfer(ctx, e, blows) })
+		all.Go(func() {
+			r.strikeWorkflow(ctx, blowOn{
+				name: e.blow, after: e.blowAfter, workflowID: workflows.TransferWorkflowID(e.request.ID), trouble: e.request.ID,
+			}, blows)
+		})
 	}
 	if e.program {
 		r.runProgram(ctx, e, random)

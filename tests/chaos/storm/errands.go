@@ -55,6 +55,7 @@ const (
 	KindFlaky   Kind = "flaky"
 	KindCoins   Kind = "coins"
 	KindLate    Kind = "late"
+	KindPayout  Kind = "payout" // no transfer
 )
 
 // Mix is how often each kind of transfer is drawn, and in percent, what is done to transfers.
@@ -93,8 +94,11 @@ func (d *drawing) id(k Kind) string {
 }
 
 // funding is one transfer for each account that begins with money and takes part in the storm.
-func (d *drawing) funding(storm []*errand, bundles []*bundle) []*errand {
+func (d *drawing) funding(storm []*errand, bundles []*bundle, remittances []*remittance) []*errand {
 	touched := make(map[string]bool)
+	for _, m := range remittances {
+		touched[m.request.From] = true
+	}
 	for _, b := range bundles {
 		for _, in := range b.rows {
 			touched[in.From], touched[in.To] = true, true
@@ -186,7 +190,7 @@ func (d *drawing) draw(k Kind) *errand {
 		r.From, r.To = here+"/"+coins+"0", there+"/"+coins+"1"
 	case KindLate:
 		r.To = there + "/" + lateOf(d.random.IntN(lates))
-	case KindFund, KindWithin, KindBetween:
+	case KindFund, KindWithin, KindBetween, KindPayout:
 	}
 	if d.random.IntN(4) == 0 {
 		r.Memo, r.Metadata = "chaos ☂", map[string]string{"kind": string(k)}

@@ -58,6 +58,13 @@ const (
 	// FaultBatch is a batch, some of whose rows are sent singly as well.
 	FaultBatch          = "batch"
 	FaultTerminateBatch = "terminate-batch" // its workflow, or that of one of its chunks
+
+	// FaultPayout is a payout through a rail, and those below it are done at the rail, or on the way to it.
+	FaultPayout      = "payout"
+	FaultRail        = "rail-fault"   // it drops an answer, cuts it, sends something else, or takes too long
+	FaultBounce      = "bounce"       // what it has paid comes back
+	FaultCutRail     = "cut-rail"     // one worker's connections to it are cut, and refused for a while
+	FaultSwallowRail = "swallow-rail" // what they send, or the answers, are lost without a word
 )
 
 // AllFaults are the faults that a long run must have seen: one that never strikes proves nothing.
@@ -69,6 +76,7 @@ func AllFaults() []string {
 		FaultDropAnswer, FaultFailWrite,
 		FaultCancel, FaultTerminate, FaultReset, FaultForget, FaultKillClient, FaultSendTwice, FaultOther, FaultPoison, FaultParked,
 		FaultDiscard, FaultMakeAnew, FaultBatch, FaultTerminateBatch,
+		FaultPayout, FaultRail, FaultBounce, FaultCutRail, FaultSwallowRail,
 	}
 }
 
@@ -103,6 +111,8 @@ func AllStrikes(count int) Strikes {
 		{FaultSwallowTemporal, 2},
 		{FaultSlowTemporal, 1},
 		{FaultCutClient, 1},
+		{FaultCutRail, 1},
+		{FaultSwallowRail, 1},
 		{FaultKillPostgres, 2},
 		{FaultKillTemporal, 1},
 		{FaultEndSessions, 2},
@@ -161,6 +171,10 @@ func (r *round) strike(ctx context.Context, s strike) {
 		ok = r.onLink(slot.temporal, func(l *link) error { return l.swallow(ctx, s.to, s.long) })
 	case FaultSlowTemporal:
 		ok = r.onLink(slot.temporal, func(l *link) error { return l.slow(ctx, s.slow, s.long) })
+	case FaultCutRail:
+		ok = r.onLink(slot.rail, func(l *link) error { return l.cut(ctx, s.long) })
+	case FaultSwallowRail:
+		ok = r.onLink(slot.rail, func(l *link) error { return l.swallow(ctx, s.to, s.long) })
 	case FaultCutClient:
 		ok = r.onLink(r.world.clients[s.worker%len(r.world.clients)].link, func(l *link) error { return l.cut(ctx, s.long) })
 	case FaultKillPostgres:

@@ -25,8 +25,8 @@ type RoundConfig struct {
 	Seed uint64
 	// Transfers is how many transfers the storm has.
 	Transfers int
-	// Batches is how many batches are submitted beside them.
-	Batches int
+	// Batches is how many batches are submitted beside them, and Payouts how many payouts are made.
+	Batches, Payouts int
 	// Ledgers is how many ledgers there are; 0: two or three, by the seed.
 	Ledgers int
 	Mix     Mix
@@ -53,7 +53,7 @@ type RoundConfig struct {
 // DefaultRound is a round with everything.
 func DefaultRound(seed uint64) RoundConfig {
 	return RoundConfig{
-		Seed: seed, Transfers: 200, Batches: 4, Mix: FullMix(), Strikes: AllStrikes(12), Points: AllPoints, Shifts: 14, Witnesses: 6, Repeats: 25,
+		Seed: seed, Transfers: 200, Batches: 4, Payouts: 20, Mix: FullMix(), Strikes: AllStrikes(12), Points: AllPoints, Shifts: 14, Witnesses: 6, Repeats: 25,
 		Linger: 500 * time.Millisecond, Settle: 90 * time.Second, Prompt: 20 * time.Second,
 	}
 }
@@ -63,9 +63,10 @@ type Outcome struct {
 	Evidence checker.Evidence
 	// Faults is how often each fault has struck.
 	Faults map[string]int
-	// Transfers is how many transfers were asked for, and Ends how they ended.
-	Transfers int
-	Ends      map[string]int
+	// Transfers is how many transfers and payouts were asked for, Payouts how many of them were payouts, and Ends how the transfers
+	// ended.
+	Transfers, Payouts int
+	Ends               map[string]int
 	// Stormed, Settled and Gathered are how long the parts of the round took.
 	Stormed, Settled, Gathered time.Duration
 }
@@ -96,6 +97,9 @@ type round struct {
 	namespaced client.Client
 	record     *record
 	started    time.Time
+
+	remittances []*remittance // set before the storm
+	hints       atomic.Int64  // of the rail, that were passed on
 
 	phase      atomic.Int32
 	sent       atomic.Int64 // transfers of the storm
@@ -139,7 +143,9 @@ func (w *World) Round(ctx context.Context, c RoundConfig) (_ *Outcome, err error
 	for _, s := range w.slots {
 		workers.Go(func() error { return r.keep(s) })
 	}
+	w.rail.begin(r)
 	outcome, err := r.run(ctx)
+	w.rail.begin(nil)
 	r.phase.Store(phaseOver)
 	for _, s := range w.slots {
 		s.kill()
@@ -172,9 +178,11 @@ func (r *round) run(ctx context.Context) (*Outcome, error) {
 	errandsCtx, cancelErrands := context.WithCancel(ctx)
 	defer cancelErrands()
 	errands := newErrands(errandsAtOnce)
+	payouts := newErrands(max(r.config.Payouts, 1)) // they take as long as their rail does, and hold up nobody
 	storm := draw.storm(r.config.Transfers)
 	bundles := draw.bundles(r.config.Batches, storm)
-	for _, e := range draw.funding(storm, bundles) {
+	r.remittances = draw.remittances(r.config.Payouts, len(storm))
+	for _, e := range draw.funding(storm, bundles, r.remittances) {
 		errands.send(func() { r.carryOut(errandsCtx, e) })
 	}
 	errands.wait(ctx, r.config.Settle)
@@ -185,6 +193,11 @@ func (r *round) run(ctx context.Context) (*Outcome, error) {
 		for _, b := range bundles {
 			if b.after == i {
 				errands.send(func() { r.submit(errandsCtx, b) })
+			}
+		}
+		for _, m := range r.remittances {
+			if m.after == i {
+				payouts.send(func() { r.pay(errandsCtx, m) })
 			}
 		}
 		errands.send(func() { r.carryOut(errandsCtx, e) })
@@ -204,9 +217,14 @@ func (r *round) run(ctx context.Context) (*Outcome, error) {
 	}
 	limit := r.config.Settle
 	errands.wait(ctx, limit)
+	payouts.wait(ctx, max(limit-time.Since(begun), time.Second))
+	if err := r.awaitRail(ctx, max(limit-time.Since(begun), time.Second)); err != nil && ctx.Err() == nil {
+		r.record.tell("%v", err) // what follows from it, the checker finds
+	}
 	r.awaitClosed(ctx, max(limit-time.Since(begun), time.Second))
 	cancelErrands()
 	errands.wait(ctx, timeoutPrepare)
+	payouts.wait(ctx, timeoutPrepare)
 	outcome.Settled = time.Since(begun)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
@@ -230,6 +248,7 @@ func (r *round) run(ctx context.Context) (*Outcome, error) {
 		}
 	}
 	outcome.Transfers = draw.count
+	outcome.Payouts = len(r.remittances)
 	return outcome, nil
 }
 
@@ -383,8 +402,12 @@ func (r *round) gather(ctx context.Context, e *checker.Evidence) (err error) {
 	if e.Runs, err = checker.ReadRuns(ctx, histories); err != nil {
 		return err
 	}
+	if e.Rail, err = r.railPayouts(ctx); err != nil {
+		return err
+	}
 	r.record.mu.Lock()
 	defer r.record.mu.Unlock()
+	e.PayoutCalls = r.record.payoutCalls
 	e.Calls, e.Disturbances, e.Troubles = r.record.calls, r.record.disturbances, r.record.troubles
 	e.Discarded, e.Prompt, e.Deaths, e.Shifting = r.record.discarded, r.record.prompt, r.record.deaths, r.shifting
 	return nil
@@ -422,6 +445,11 @@ func (r *round) repeat(ctx context.Context) {
 		k := pick(random, r.world.clients)
 		again := stream(r.config.Seed, fmt.Sprint("repeat ", i))
 		errands.send(func() { r.insist(ctx, k, again, in, true) })
+	}
+	for i, m := range r.remittances[:min(len(r.remittances), r.config.Repeats/4)] {
+		k := pick(random, r.world.clients)
+		again := stream(r.config.Seed, fmt.Sprint("repeat payout ", i))
+		errands.send(func() { r.insistOnPayout(ctx, k, again, m.request) })
 	}
 	errands.wait(ctx, r.config.Settle)
 }

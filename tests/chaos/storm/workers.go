@@ -22,6 +22,7 @@ type slot struct {
 	number   int
 	temporal *link
 	ledgers  map[string]*link
+	rail     *link
 
 	mu       sync.Mutex
 	worker   *process.Worker // nil while there is none
@@ -35,6 +36,10 @@ func (w *World) newSlot(number int) (*slot, error) {
 	s := &slot{number: number, ledgers: make(map[string]*link)}
 	var err error
 	if s.temporal, err = w.network.link(fmt.Sprintf("worker-%d-temporal", number), w.servers.temporal.Address); err != nil {
+		return nil, err
+	}
+	if s.rail, err = w.network.link(fmt.Sprintf("worker-%d-rail", number), w.rail.address); err != nil {
+		s.temporal.close()
 		return nil, err
 	}
 	address, err := w.servers.postgresAddress()
@@ -55,6 +60,7 @@ func (s *slot) close() {
 		_ = worker.Kill()
 	}
 	s.temporal.close()
+	s.rail.close()
 	for _, l := range s.ledgers {
 		l.close()
 	}
@@ -184,6 +190,7 @@ func (r *round) startWorker(s *slot, random *rand.Rand, faults []fault.Fault, cl
 	}
 	env := append(basicEnv(), "TEMPORAL_ADDRESS="+s.temporal.address, "TEMPORAL_NAMESPACE="+r.world.namespace,
 		"LEDGERS="+strings.Join(list, ","), fmt.Sprint("PAYONCE_POOL_SIZE=", poolSize), "PAYONCE_LOG_LEVEL=warn")
+	env = append(env, r.world.rail.env(s.rail)...)
 	if plant := r.world.config.Plant; plant != "" {
 		env = append(env, EnvPlant+"="+plant, EnvPlantLedgers+"="+strings.Join(owners, ","))
 	}
@@ -301,6 +308,7 @@ func AllPoints(random *rand.Rand, slot int) []fault.Fault {
 	}
 	kinds := []weighted[fault.Kind]{
 		{fault.KindPost, 6}, {fault.KindWithdraw, 6}, {fault.KindDeposit, 8}, {fault.KindRefund, 2}, {fault.KindResolve, 1},
+		{fault.KindReserve, 1}, {fault.KindSettle, 1}, {fault.KindReturn, 1}, {fault.KindBounce, 1},
 	}
 	draw := func() fault.Fault {
 		moment := fault.Before
@@ -308,8 +316,9 @@ func AllPoints(random *rand.Rand, slot int) []fault.Fault {
 			moment = fault.After
 		}
 		f := fault.Fault{Point: fault.Point{Kind: pickWeighted(random, kinds), Moment: moment}, Skip: random.IntN(16)}
-		if f.Point.Kind == fault.KindRefund || f.Point.Kind == fault.KindResolve {
-			f.Skip = random.IntN(3) // there are few
+		switch f.Point.Kind { //nolint:exhaustive // of these there are few
+		case fault.KindRefund, fault.KindResolve, fault.KindReserve, fault.KindSettle, fault.KindReturn, fault.KindBounce:
+			f.Skip = random.IntN(3)
 		}
 		return f
 	}
@@ -354,6 +363,11 @@ func optionsOf(random *rand.Rand) workflows.Options {
 		Outage:  workflows.OutageOptions{Budget: budget, BackoffFirst: 100 * time.Millisecond, BackoffMax: 500 * time.Millisecond},
 		Ask:     workflows.StepOptions{TimeoutStartToClose: 2 * time.Second, BackoffFirst: 50 * time.Millisecond, BackoffMax: 500 * time.Millisecond},
 		Write:   workflows.WriteOptions{TimeoutHeartbeat: 2 * time.Second, BackoffFirst: 50 * time.Millisecond, BackoffMax: 500 * time.Millisecond, Within: time.Minute},
+		Rail: workflows.RailOptions{
+			Submit:    workflows.StepOptions{TimeoutStartToClose: 1500 * time.Millisecond, BackoffFirst: 50 * time.Millisecond, BackoffMax: 200 * time.Millisecond, AttemptsMax: 3},
+			Ask:       workflows.StepOptions{TimeoutStartToClose: 1500 * time.Millisecond, BackoffFirst: 50 * time.Millisecond, BackoffMax: 200 * time.Millisecond, AttemptsMax: 3},
+			PollFirst: 100 * time.Millisecond, PollMax: 800 * time.Millisecond, Patience: 4 * time.Second,
+		},
 	}
 }
 

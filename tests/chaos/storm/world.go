@@ -45,6 +45,7 @@ type World struct {
 	servers   *Servers
 	namespace string
 	network   *network
+	rail      *rail
 	slots     []*slot
 	clients   []*clerk
 	rounds    int
@@ -70,6 +71,9 @@ func NewWorld(ctx context.Context, c Config) (_ *World, err error) {
 		w.namespace = "chaos"
 	}
 	if err := w.servers.makeNamespace(ctx, w.namespace); err != nil {
+		return nil, err
+	}
+	if w.rail, err = newRail(); err != nil {
 		return nil, err
 	}
 	for i := range c.Workers {
@@ -104,7 +108,10 @@ func (w *World) Close() {
 		}
 		k.link.close()
 	}
-	w.slots, w.clients = nil, nil
+	if w.rail != nil {
+		w.rail.close()
+	}
+	w.slots, w.clients, w.rail = nil, nil, nil
 }
 
 // database is the name of a ledger's database in a round.
