@@ -307,8 +307,15 @@ func AllPoints(random *rand.Rand, slot int) []fault.Fault {
 		return nil
 	}
 	kinds := []weighted[fault.Kind]{
-		{fault.KindPost, 6}, {fault.KindWithdraw, 6}, {fault.KindDeposit, 8}, {fault.KindRefund, 2}, {fault.KindResolve, 1},
-		{fault.KindReserve, 1}, {fault.KindSettle, 1}, {fault.KindReturn, 1}, {fault.KindBounce, 1},
+		{fault.KindPost, 6},
+		{fault.KindWithdraw, 6},
+		{fault.KindDeposit, 8},
+		{fault.KindRefund, 2},
+		{fault.KindResolve, 1},
+		{fault.KindReserve, 1},
+		{fault.KindSettle, 1},
+		{fault.KindReturn, 1},
+		{fault.KindBounce, 1},
 	}
 	draw := func() fault.Fault {
 		moment := fault.Before
