@@ -97,7 +97,7 @@ func TestBatchIsNotSent(t *testing.T) {
 	require.Contains(t, stderr.String(), "-: line 4 is paid once, since it has the ID and the content of line 2")
 }
 
-// The exit code is that of the row that is worst for whoever would pay again.
+// Case 69: the exit code is that of the row that is worst for whoever would pay again.
 func TestExitOfBatch(t *testing.T) {
 	t.Parallel()
 	for _, row := range []struct {

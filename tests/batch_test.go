@@ -98,6 +98,7 @@ func coffees(from, to string, n int) []workflows.TransferInput {
 }
 
 // A file with everything in it: each row has its own end, the same rows again are the same batch, and the report tells each.
+// Cases 57, 63 and 67: a file again is paid once, rows that look alike are paid, and a summary tells each row's end.
 func TestBatch(t *testing.T) {
 	t.Parallel()
 	w := harness.New(t, harness.Config{})
@@ -252,7 +253,7 @@ func TestBatchSkipsBadRows(t *testing.T) {
 }
 
 // Starter and worker are killed in the middle of a batch, and its workflows terminated: the same command again brings it to the
-// same end, and nothing is paid twice.
+// same end, and nothing is paid twice. Case 59: progress adds up over restarts, and each row is paid once.
 func TestBatchSurvives(t *testing.T) {
 	t.Parallel()
 	w := harness.New(t, harness.Config{})
@@ -289,7 +290,7 @@ func TestBatchSurvives(t *testing.T) {
 	require.Equal(t, 0, second.Stop(t))
 }
 
-// What befalls one row befalls no other: one that always fails, one whose answers are lost, and one that is parked with its money
+// Case 75: what befalls one row befalls no other: one that always fails, one whose answers are lost, and one that is parked with its money
 // in transit, which the batch tells and doesn't wait for in silence.
 func TestBatchAndTroubles(t *testing.T) {
 	t.Parallel()

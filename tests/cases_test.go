@@ -16,7 +16,7 @@ import (
 )
 
 // cases are what went wrong elsewhere and touches what payonce has: public reports, by the numbers under which the tests name
-// them. Those of holds (28), of batch files (56 to 69) and of their repair (75, 76) come with what they are about.
+// them. That of holds (28) comes with what it is about.
 var cases = map[string]string{
 	"1":   "the same key twice in one batch: one posts, the other is a repeat, the rest is untouched",
 	"2":   "a refusal uses its key up, and is repeated",
@@ -34,6 +34,7 @@ var cases = map[string]string{
 	"23":  "reset to before the withdraw: no second debit",
 	"24":  "an attempt that was given up and goes on is refused",
 	"25":  "the connection is cut at COMMIT: unknown, then the key tells",
+	"32":  "a reversal is a linked operation of its own, never a deletion",
 	"33":  "six at once from the money of five: the sixth is refused",
 	"34":  "two paybacks of 60 on 100: one is refused",
 	"35":  "fifty first requests with one key at once: one applies",
@@ -47,6 +48,15 @@ var cases = map[string]string{
 	"48":  "amounts above 2^53 are exact, or refused",
 	"50":  "negative amounts are refused at the edge and by the database",
 	"55":  "mismatched or blank currencies are refused",
+	"56":  "an optional cap per transfer and per batch",
+	"57":  "the same file again, renamed or with other line ends: nothing is paid twice",
+	"59":  "killed and started again, a batch goes on, each row once",
+	"63":  "rows that look alike are flagged, never dropped",
+	"67":  "every batch ends with a summary of each row",
+	"68":  "a large batch meets no limit of a history or a payload",
+	"69":  "exit codes tell of failed rows",
+	"75":  "outages pause, rows are isolated, nothing starves",
+	"76":  "a retry finishes the steps that are missing, once",
 	"80c": "entries and operations are append-only, also for the worker's role",
 	"81":  "one attempt for what can't succeed, however it is wrapped",
 	"82":  "a compensation that fails parks, and says where the money is",

@@ -12,7 +12,8 @@ import (
 )
 
 // Case 14 (archivematica PR#2352): a worker that is killed at any point of a transfer leaves nothing behind that keeps
-// another from finishing it, and no step happens twice.
+// another from finishing it, and no step happens twice. Case 76: what is
+// missing is done, and nothing else.
 func TestKilledAtEachPoint(t *testing.T) {
 	t.Parallel()
 	for _, path := range []struct {

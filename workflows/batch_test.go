@@ -93,7 +93,7 @@ func TestBatchCountsEachChunkOnce(t *testing.T) {
 	}, result.Counts)
 }
 
-// What a run was told, the next one knows.
+// What a run was told, the next one knows. Case 68: no batch meets the limit of a history.
 func TestBatchContinuesAsNew(t *testing.T) {
 	t.Parallel()
 	env := newBatchEnv()

@@ -47,7 +47,7 @@ func allRows(t testing.TB, file *batch.File) []workflows.TransferInput {
 	return all
 }
 
-// The same rows are the same batch, whatever program has written them.
+// The same rows are the same batch, whatever program has written them: case 57, a payment file that ran twice.
 func TestSameRowsAreTheSameBatch(t *testing.T) {
 	t.Parallel()
 	ids := make(map[string]bool)
@@ -154,7 +154,7 @@ func TestBadRows(t *testing.T) {
 	}
 }
 
-// An ID that is there again with the same content is one payment; rows that look alike under other IDs are as many.
+// An ID that is there again with the same content is one payment; rows that look alike under other IDs are as many (case 63).
 func TestIDs(t *testing.T) {
 	t.Parallel()
 	file, err := readFile(t, "ids.csv", batch.Options{})
@@ -181,6 +181,7 @@ func TestNoGoodRow(t *testing.T) {
 	require.Equal(t, 2, file.BadRows)
 }
 
+// Case 56 (Citi, 2025): a cap for each transfer.
 func TestMaxTransfer(t *testing.T) {
 	t.Parallel()
 	usd, err := ledger.ParseAsset("USD")
