@@ -58,8 +58,8 @@ const (
 	KindBounce   Kind = "bounce"
 )
 
-// reverses says whether operations of the kind give back what another has taken.
-func (k Kind) reverses() bool { return k == KindRefund || k == KindReturn || k == KindBounce }
+// Reverses says whether operations of the kind give back what another has taken.
+func (k Kind) Reverses() bool { return k == KindRefund || k == KindReturn || k == KindBounce }
 
 // Leg moves an amount from one account to another of the same ledger. Both are named within the ledger.
 type Leg struct {
@@ -103,7 +103,7 @@ func (o *Operation) Validate() error {
 			return err
 		}
 	}
-	if o.Kind.reverses() != (o.Reverses != "") {
+	if o.Kind.Reverses() != (o.Reverses != "") {
 		return invalid("reverses", "a refund, a return and a bounce name the operation they reverse, and nothing else does")
 	}
 	if o.Reverses != "" {

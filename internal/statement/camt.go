@@ -143,7 +143,7 @@ func (c *camtForm) entry(e *ledger.Entry) error {
 		details.Parties = camtParties{Debtor: &other, DebtorAccount: &otherAccount}
 	}
 	return c.write("Ntry", camtEntry{
-		Ref: strconv.FormatInt(e.Version, 10), Amount: amount, Direction: direction(e.Amount), Reversal: e.Kind == ledger.KindRefund,
+		Ref: strconv.FormatInt(e.Version, 10), Amount: amount, Direction: direction(e.Amount), Reversal: e.Kind.Reverses(),
 		Status: "BOOK", Booked: day, Valued: day, ServicerRef: details.Ref,
 		Code: camtCode{Code: string(e.Kind), Issuer: "payonce"}, Details: details, Info: key,
 	})
@@ -263,6 +263,9 @@ func endToEnd(key string) string {
 		return ""
 	}
 	id, ok := strings.CutPrefix(key[:end], "transfer/")
+	if !ok {
+		id, ok = strings.CutPrefix(key[:end], "payout/") // which is also what its rail calls it
+	}
 	if !ok || utf8.RuneCountInString(id) > camtRefMax {
 		return ""
 	}
