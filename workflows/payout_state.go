@@ -142,6 +142,8 @@ func (p *payout) readBooks(ctx workflow.Context) {
 		}
 		if operation.Kind == ledger.KindReserve {
 			p.books.run = operation.Metadata[metadataRun]
+			// The rail takes a key with the same content only, and a memo is part of that.
+			p.about.memo = operation.Memo
 		}
 		p.books.add(operation.Kind)
 	}

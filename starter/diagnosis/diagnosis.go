@@ -110,7 +110,9 @@ func (w waitingTask) reason(ctx context.Context, c client.Client) []string {
 		return []string{fmt.Sprintf("no worker polls the task queue %s, and none will start before the namespace has the search attributes of transfers; make them, once: %s", w.queue, missing)}
 	}
 	question := "is a worker running?"
-	if ledgerName, ok := strings.CutPrefix(w.queue, workflows.LedgerTaskQueue("")); ok {
+	if rail, ok := strings.CutPrefix(w.queue, workflows.RailTaskQueue("")); ok {
+		question = "has a worker settings for the rail " + rail + "?"
+	} else if ledgerName, ok := strings.CutPrefix(w.queue, workflows.LedgerTaskQueue("")); ok {
 		question = "does a worker hold the ledger " + ledgerName + "?"
 	}
 	return []string{fmt.Sprintf("no worker polls the task queue %s: %s", w.queue, question)}

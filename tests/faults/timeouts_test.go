@@ -97,7 +97,7 @@ func TestPanicAfterCommit(t *testing.T) {
 // endsWell waits for the end of a transfer of ofKind, and holds that it is the one that it has without a fault.
 func endsWell(t *testing.T, w *harness.World, kind fault.Kind, in workflows.TransferInput) {
 	t.Helper()
-	switch kind {
+	switch kind { //nolint:exhaustive // the others are a payout's
 	case fault.KindPost:
 		once(t, w, in, workflows.StateCompleted, posted)
 	case fault.KindRefund:

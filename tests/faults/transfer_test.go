@@ -48,7 +48,7 @@ func toNobody(t *testing.T, w *harness.World, id string) workflows.TransferInput
 // ofKind is a transfer that comes by a write of a kind.
 func ofKind(t *testing.T, w *harness.World, kind fault.Kind, id string) workflows.TransferInput {
 	t.Helper()
-	switch kind {
+	switch kind { //nolint:exhaustive // the others are a payout's
 	case fault.KindPost:
 		return within(t, w, id)
 	case fault.KindRefund:
@@ -103,7 +103,7 @@ func once(t *testing.T, w *harness.World, in workflows.TransferInput, state work
 		require.Equal(t, entries, o.Entries, "the entries of %s", o.String())
 	}
 	from, to := []string{"2000"}, []string{}
-	switch state {
+	switch state { //nolint:exhaustive // the others are a payout's
 	case workflows.StateCompleted:
 		from, to = append(from, "-1000"), append(to, "1000")
 	case workflows.StateCompensated:

@@ -187,9 +187,9 @@ func (w *World) AwaitPayout(t testing.TB, id string, state workflows.State) work
 func (w *World) AwaitSubmitting(t testing.TB, id string) {
 	t.Helper()
 	Eventually(t, "a worker submits "+id, func() bool {
-		description, err := w.Temporal.DescribeWorkflowExecution(t.Context(), workflows.PayoutWorkflowID(id), "")
+		description, err := w.Temporal.DescribeWorkflow(t.Context(), workflows.PayoutWorkflowID(id), "")
 		require.NoError(t, err)
-		return slices.ContainsFunc(description.GetPendingActivities(), func(a *workflow.PendingActivityInfo) bool {
+		return slices.ContainsFunc(description.RawResponse.GetPendingActivities(), func(a *workflow.PendingActivityInfo) bool {
 			return a.GetActivityType().GetName() == "RailSubmit" && a.GetState() == enums.PENDING_ACTIVITY_STATE_STARTED
 		})
 	})
