@@ -77,7 +77,7 @@ func (q *question) first(ctx, disconnected workflow.Context) {
 		return
 	}
 	q.submit(ctx)
-	if isType(q.err, activities.ErrorRailInvalid) && attemptsUsed(q.err, 0) == 1 && q.firstRun(disconnected) {
+	if isType(q.err, activities.ErrorRailInvalid) && q.submits == 1 && attemptsUsed(q.err, 0) == 1 && q.firstRun(disconnected) {
 		q.word = activities.RailAnswer{State: activities.RailRejected, Code: CodeUnsent, Detail: errorText(q.err)}
 		q.err = nil
 	}
@@ -138,6 +138,9 @@ func (q *question) call(ctx workflow.Context, o StepOptions, activity, summary s
 	}
 	var word activities.RailAnswer
 	err := q.options.waitingOut(ctx, o, RailTaskQueue(q.parsed.Rail), summary, func(options workflow.ActivityOptions) error {
+		if activity == "RailSubmit" {
+			q.submits++
+		}
 		err := workflow.ExecuteActivity(workflow.WithActivityOptions(ctx, options), activity, in).Get(ctx, &word)
 		switch {
 		case err == nil || temporal.IsCanceledError(err):
@@ -202,6 +205,8 @@ func (q *question) person(ctx workflow.Context) (word activities.RailAnswer, dec
 		return q.decidedAs(activities.RailSettled), true
 	case ActionCompensate:
 		return q.decidedAs(activities.RailRejected), true
+	case ActionDiscard: // the books' end stands
+		return activities.RailAnswer{}, true
 	}
 	q.since, q.interval = workflow.Now(ctx), q.options.Rail.pollFirst()
 	return activities.RailAnswer{}, false

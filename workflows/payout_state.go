@@ -22,7 +22,8 @@ type payout struct {
 
 	reservedAt    time.Time // by the ledger's clock: no submit was before
 	books         booked
-	submitted     bool // this run has submitted it
+	submitted     bool // this run has submitted it, or was about to
+	submits       int  // how often this run has had it submitted, each time with its attempts
 	mayNotSubmit  bool // the rail may have forgotten the key, or does not take it
 	cancelTried   bool // the rail was asked to cancel
 	cancelDone    bool // and has answered, or can't
@@ -199,6 +200,8 @@ func (p *payout) choices(name Step) []Action {
 	case p.contradicting != nil && name == StepReturn:
 		return []Action{ActionRetry, ActionCompensate, ActionDiscard}
 	case p.contradicting != nil:
+		return []Action{ActionRetry, ActionDiscard}
+	case name == StepSubmit && p.books.ended():
 		return []Action{ActionRetry, ActionDiscard}
 	case name == StepSubmit:
 		return []Action{ActionRetry, ActionSettle, ActionCompensate}

@@ -14,9 +14,11 @@ import (
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/sdk/activity"
 	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
 	"go.temporal.io/sdk/temporal"
 	"go.temporal.io/sdk/testsuite"
 	"go.temporal.io/sdk/worker"
+	"go.temporal.io/sdk/workflow"
 
 	"payonce/activities"
 	"payonce/ledger"
@@ -369,6 +371,45 @@ func TestPayoutUnknown(t *testing.T) {
 		}
 		require.Equal(t, 6, submits)
 	})
+}
+
+// A payout that has ended stays so when its rail can't be understood, but not without a person.
+func TestPayoutEndedAndUnclear(t *testing.T) {
+	t.Parallel()
+	s := &payoutScript{
+		books: map[ledger.Kind]ledger.OutcomeState{ledger.KindReserve: hasApplied, ledger.KindSettle: hasApplied},
+		rail:  []string{"lookup !RailError"}, run: "another",
+	}
+	w := newPayoutWorld(t, s)
+	w.decideAfter(t, 50*time.Hour, workflows.ActionDiscard, nil)
+	require.Equal(t, workflows.StateSettled, w.payout(t).State)
+	require.Equal(t, []any{[]string{"retry", "discard"}, ledger.PlaceDestination}, []any{s.letters[0].Choices, s.letters[0].Place})
+	require.NotContains(t, s.calls, "submit")
+}
+
+// What can't be sent goes back only if nothing of it can have been sent: an attempt before may have been one of other code.
+func TestPayoutInvalidLater(t *testing.T) {
+	t.Parallel()
+	s := &payoutScript{rail: []string{"submit !RailUnavailable", "submit !RailInvalid", "lookup unknown", "lookup settled"}}
+	w := newPayoutWorld(t, s)
+	require.Equal(t, workflows.StateSettled, w.payout(t).State)
+	require.Equal(t, "Reserve submit lookup Settle", strings.Join(withoutRepeats(s.calls), " "))
+}
+
+// A payout that is pending for very long goes on in another run, which meets its keys.
+func TestPayoutContinuesAsNew(t *testing.T) {
+	t.Parallel()
+	s := &payoutScript{rail: []string{"submit pending"}}
+	w := newPayoutWorld(t, s)
+	w.SetContinueAsNewSuggested(true)
+	w.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: workflows.PayoutWorkflowID("p1"), TaskQueue: workflows.TaskQueue})
+	w.ExecuteWorkflow(workflows.PayoutWorkflow, payoutIn)
+	var again *workflow.ContinueAsNewError
+	require.ErrorAs(t, w.GetWorkflowError(), &again)
+	require.Equal(t, workflows.PayoutWorkflow, again.WorkflowType.Name)
+	var in workflows.PayoutInput
+	require.NoError(t, converter.GetDefaultDataConverter().FromPayloads(again.Input, &in))
+	require.True(t, in.SameRequest(payoutIn))
 }
 
 // An outage of the rail costs time and nothing else.
