@@ -55,6 +55,10 @@ func (a *app) demo(ctx context.Context, names []string) (err error) {
 	if err != nil {
 		return err
 	}
+	railSim, err := findBeside("railsim")
+	if err != nil {
+		return err
+	}
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -88,7 +92,7 @@ func (a *app) demo(ctx context.Context, names []string) (err error) {
 
 	timeline := demo.NewTimeline(a.demoTimeline())
 	report, err := demo.Run(ctx, demo.Config{
-		Temporal: c, FaultWorker: faultWorker, Worker: worker, Starter: self, Env: env, Scenarios: names,
+		Temporal: c, FaultWorker: faultWorker, Worker: worker, Starter: self, RailSim: railSim, Env: env, Scenarios: names,
 		NaiveDatabaseURL: stack.Postgres.URL(demo.NaiveDatabase), Timeline: timeline, Log: a.stderr,
 	})
 	if err != nil {

@@ -74,11 +74,12 @@ func TestDemo(t *testing.T) { //nolint:paralleltest // see above
 	require.True(t, report.OK)
 	require.True(t, report.Verify.OK)
 
-	wants := []struct {
+	type want struct {
 		name, a, b string
 		// The point and the action of the fault.
 		point, action string
-	}{
+	}
+	wants := []want{
 		{"no-key", "0.00", "20.00", "naive-withdraw/after", "drop"},
 		{"never-started", "10.00", "10.00", "withdraw/before", "kill"},
 		{"reply-lost", "10.00", "10.00", "deposit/after", "kill"},
@@ -88,6 +89,7 @@ func TestDemo(t *testing.T) { //nolint:paralleltest // see above
 		{"poison", "20.00", "0.00", "deposit/before", "fail"},
 		{"late-attempt", "20.00", "0.00", "deposit/before", "freeze"},
 		{"statement-rewritten", "10.00", "10.00", "entries/before", "kill"},
+		{"payout-reply-lost", "10.00", "0.00", "", ""},
 	}
 	require.Len(t, report.Scenarios, len(wants))
 	for i, want := range wants {
@@ -103,13 +105,21 @@ func TestDemo(t *testing.T) { //nolint:paralleltest // see above
 		}
 	}
 	// The late attempt is that of the process that was frozen, and it ran after it was thawed.
-	events := report.Scenarios[len(wants)-2].Events
+	eventsOf := func(name string) []demoEvent {
+		return report.Scenarios[slices.IndexFunc(wants, func(want want) bool { return want.name == name })].Events
+	}
+	events := eventsOf("late-attempt")
 	frozen := slices.IndexFunc(events, func(e demoEvent) bool { return e.did("fault", "deposit/before", "freeze") })
 	late := slices.IndexFunc(events, func(e demoEvent) bool { return e.did("answer", "deposit/after", "sealed") })
 	thawed := slices.IndexFunc(events, func(e demoEvent) bool { return strings.Contains(e.Text, "SIGCONT") })
 	refunded := slices.IndexFunc(events, func(e demoEvent) bool { return e.did("answer", "refund/after", "applied") })
 	require.True(t, slices.IsSorted([]int{0, frozen, refunded, thawed, late}), "%d, %d, %d, %d", frozen, refunded, thawed, late)
 	require.Equal(t, events[frozen].Announced.PID, events[late].Announced.PID)
+	// The bank was asked to pay more than once, and has paid once.
+	events = eventsOf("payout-reply-lost")
+	for _, text := range []string{"its reply is LOST", "under the same key", "1 payment, sent 1 time"} {
+		require.True(t, slices.ContainsFunc(events, func(e demoEvent) bool { return e.Who == "bank" && strings.Contains(e.Text, text) }), text)
+	}
 }
 
 // However the demo ends, its workers end with it, also one that is frozen.

@@ -101,13 +101,16 @@ func (p *play) observe(ctx context.Context) error {
 	return nil
 }
 
-// recorded are the outcomes under the transfer's keys, on both ledgers.
+// recorded are the outcomes under the keys of the transfer or payout, on both ledgers.
 func (p *play) recorded(ctx context.Context) (map[workflows.Step]ledger.OutcomeState, error) {
-	steps := []workflows.Step{workflows.StepPost, workflows.StepWithdraw, workflows.StepDeposit, workflows.StepRefund}
+	steps := []workflows.Step{
+		workflows.StepPost, workflows.StepWithdraw, workflows.StepDeposit, workflows.StepRefund,
+		workflows.StepReserve, workflows.StepSettle, workflows.StepReturn, workflows.StepBounce,
+	}
 	keys := make(map[string]workflows.Step)
 	var in activities.OperationListInput
 	for _, step := range steps {
-		key := workflows.StepKey(workflows.TransferWorkflowID(p.transferID), step)
+		key := workflows.StepKey(p.workflowID, step)
 		keys[key] = step
 		in.Keys = append(in.Keys, key)
 	}

@@ -41,6 +41,7 @@ type Config struct {
 	FaultWorker string
 	Worker      string
 	Starter     string
+	RailSim     string
 	// Env is the whole environment of the workers, with LEDGERS and Temporal's settings.
 	Env []string
 	// NaiveDatabaseURL is a database for the accounts of the transfer without a key, as a role that may make tables.
@@ -63,5 +64,10 @@ func quick() workflows.Options {
 		Outage:  workflows.OutageOptions{Budget: 20 * time.Second, BackoffFirst: 200 * time.Millisecond, BackoffMax: time.Second},
 		Ask:     workflows.StepOptions{TimeoutStartToClose: 2 * time.Second, BackoffFirst: 100 * time.Millisecond, BackoffMax: time.Second},
 		Write:   workflows.WriteOptions{TimeoutHeartbeat: 2 * time.Second, BackoffFirst: 200 * time.Millisecond, BackoffMax: time.Second, Within: time.Minute},
+		Rail: workflows.RailOptions{
+			Submit:    workflows.StepOptions{TimeoutStartToClose: 2 * time.Second, BackoffFirst: 200 * time.Millisecond, BackoffMax: time.Second, AttemptsMax: 2},
+			Ask:       workflows.StepOptions{TimeoutStartToClose: 2 * time.Second, BackoffFirst: 200 * time.Millisecond, BackoffMax: time.Second, AttemptsMax: 3},
+			PollFirst: 300 * time.Millisecond, PollMax: time.Second, Patience: 20 * time.Second,
+		},
 	}
 }

@@ -2,6 +2,7 @@ package demo
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -20,11 +21,13 @@ type play struct {
 	client   *transfers.Client
 
 	transferID string
+	workflowID string // of the transfer or the payout
 	a, b       string // the accounts: "us/…", "eu/…"
 	statements string // the folder where the workers keep statements; "" for none
 	transit    baseline
 
 	workers []*actor
+	rail    *railProcess // the bank of a payout, or nil
 
 	mu     sync.Mutex
 	events []Event
@@ -38,6 +41,7 @@ func playScenario(ctx context.Context, config *Config, s *scenario, run string) 
 		client:     transfers.New(hasty{config.Temporal}, transfers.Options{}),
 		transferID: "demo-" + run + "-" + s.name,
 		a:          LedgerSource + "/A-" + run + "-" + s.name,
+		workflowID: workflows.TransferWorkflowID("demo-" + run + "-" + s.name),
 		b:          LedgerDestination + "/B-" + run + "-" + s.name,
 		events:     []Event{},
 		seen:       observation{balances: make(map[string]string)},
@@ -52,7 +56,7 @@ func playScenario(ctx context.Context, config *Config, s *scenario, run string) 
 		}
 		err = look(ctx)
 	}
-	stopped := p.stopWorkers(ctx)
+	stopped := errors.Join(p.stopWorkers(ctx), p.rail.stop())
 
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -108,7 +112,7 @@ func (p *play) heard(who string, e fault.Event) {
 
 // isOurs says whether a key, or what stands for one where there are none, is of the scenario's transfer, or of its statement.
 func (p *play) isOurs(key string) bool {
-	return key == nameOf(p.a) || strings.HasPrefix(key, workflows.TransferWorkflowID(p.transferID)+"/") || strings.HasPrefix(key, naiveWorkflowID(p.transferID)+"/")
+	return key == nameOf(p.a) || strings.HasPrefix(key, p.workflowID+"/") || strings.HasPrefix(key, naiveWorkflowID(p.transferID)+"/")
 }
 
 // nameOf is an account's name within its ledger.

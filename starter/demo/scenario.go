@@ -30,5 +30,6 @@ func scenarios() []*scenario {
 		poison(),
 		lateAttempt(),
 		statementRewritten(),
+		payoutReplyLost(),
 	}
 }

@@ -78,7 +78,7 @@ func answerWords(e *fault.Event) (What, string) {
 
 // doing is what a write does: "deposit 10.00 to B".
 func doing(e *fault.Event) string {
-	switch e.Point.Kind { //nolint:exhaustive // no scenario here has payouts
+	switch e.Point.Kind { //nolint:exhaustive // the others are named as they are
 	case fault.KindWithdraw, fault.KindNaiveWithdraw:
 		return "withdraw " + amount + " from A"
 	case fault.KindDeposit, fault.KindNaiveDeposit:
@@ -89,6 +89,10 @@ func doing(e *fault.Event) string {
 		return "post " + amount + " from A to B"
 	case fault.KindEntries:
 		return "read A's entries"
+	case fault.KindReserve:
+		return "reserve " + amount + " of A for the bank"
+	case fault.KindSettle:
+		return "settle " + amount + ": paid by the bank"
 	case fault.KindResolve:
 		// Under the key of the step that it resolves.
 		return "resolve the " + e.Key[strings.LastIndexByte(e.Key, '/')+1:]

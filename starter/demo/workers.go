@@ -25,6 +25,9 @@ func (p *play) startWorker(ctx context.Context, faults ...fault.Fault) (*actor, 
 		p.scenario.options(&options)
 	}
 	env := append([]string{}, p.config.Env...)
+	if p.rail != nil {
+		env = append(env, p.rail.env...)
+	}
 	if p.scenario.want.keyless {
 		env = append(env, process.EnvNaiveDatabaseURL+"="+p.config.NaiveDatabaseURL)
 	}
