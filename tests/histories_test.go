@@ -87,7 +87,7 @@ func (s *scrubber) scrubText(name, text string) string {
 		return "00000000-0000-4000-8000-000000000000"
 	case "stackTrace":
 		return ""
-	case "namespace":
+	case "namespace", "parentWorkflowNamespace":
 		return "default"
 	case "taskId", "historySizeBytes":
 		return "0"
