@@ -182,10 +182,13 @@ func TestNotify(t *testing.T) {
 			w.WriteHeader(http.StatusGone)
 		}
 	})
-	down, once, group := newReceiver(t, nil), newReceiver(t, nil), newReceiver(t, nil)
+	down, once, group, anew := newReceiver(t, nil), newReceiver(t, nil), newReceiver(t, nil), newReceiver(t, nil)
 	down.down.Store(true)
 	w := harness.New(t, harness.Config{})
-	w.StartFaultWorker(t, harness.FaultConfig{Env: notifyEnv(mail, map[string]*receiver{"ops": ops, "down": down, "gone": gone, "once": once, "group": group})})
+	w.StartFaultWorker(t, harness.FaultConfig{
+		Env:    notifyEnv(mail, map[string]*receiver{"ops": ops, "down": down, "gone": gone, "once": once, "group": group, "anew": anew}),
+		Faults: []string{"deposit/before=fail:5;transfer=poison"},
+	})
 	pay := func(t *testing.T, id string, notify ...string) workflows.TransferInput {
 		t.Helper()
 		return workflows.TransferInput{ID: id, From: w.Account(t, "us", "20.00"), To: w.Account(t, "eu", ""), Amount: "10", Asset: "USD", Notify: notify}
@@ -240,6 +243,16 @@ func TestNotify(t *testing.T) {
 		require.NoError(t, err)
 		require.Equal(t, workflows.StateCompleted, result.State)
 		group.requireSame(t, "notify/group/transfer/grouped/completed", group.await(t, 1))
+	})
+
+	// A transfer that is made anew tells those whom the one before was to tell.
+	t.Run("made anew", func(t *testing.T) {
+		t.Parallel()
+		in := pay(t, "poison", "anew")
+		require.Equal(t, exitFailed, w.CLITransfer(t, in).Code)
+		require.Equal(t, "notify/anew/transfer/poison/compensated", anew.await(t, 1)[0].id)
+		require.Equal(t, exitDone, w.CLI(t, "deadletter", "retry", in.ID, "--by", "ann").Code)
+		require.Equal(t, "notify/anew/transfer/poison~retry-1/completed", anew.await(t, 2)[1].id)
 	})
 
 	// The endpoint is down until attempts run out: the transfer has long ended, and a person has it told later.

@@ -120,6 +120,24 @@ func TestMailNeedsTLS(t *testing.T) {
 	require.Len(t, encrypted.Messages(), 1)
 }
 
+// A server gets the password that is set for it. A wrong one may be put right, and is in no error.
+func TestMailPassword(t *testing.T) {
+	t.Parallel()
+	r := newReceiver(t, nil)
+	server := mailserver.Start(t, r.certificate())
+	server.Password = "p4ss:w0rd"
+	m := mailboxAt(t, server, "example.com", r)
+	require.Error(t, m.Notify(t.Context(), notification()), "without one")
+	m.server.User, m.server.Password = "payonce", "wr0ng"
+	err := m.Notify(t.Context(), notification())
+	require.False(t, asFailure(t, err).Refused)
+	require.NotContains(t, err.Error(), "wr0ng")
+	require.Empty(t, server.Messages())
+	m.server.Password = "p4ss:w0rd"
+	require.NoError(t, m.Notify(t.Context(), notification()))
+	require.Len(t, server.Messages(), 1)
+}
+
 func TestMailReplies(t *testing.T) {
 	t.Parallel()
 	server, r := mailserver.Start(t, nil), newReceiver(t, nil)

@@ -10,6 +10,7 @@ import (
 	"sync"
 	"testing"
 
+	"github.com/emersion/go-sasl"
 	"github.com/emersion/go-smtp"
 	"github.com/stretchr/testify/require"
 )
@@ -22,9 +23,10 @@ type Message struct {
 	Raw  string
 }
 
-// Server takes messages for anybody, without a password.
+// Server takes messages for anybody. Over TLS it asks for Password, if that is set.
 type Server struct {
-	Port int
+	Port     int
+	Password string // of the user "payonce"
 
 	mu        sync.Mutex
 	messages  []Message
@@ -94,9 +96,13 @@ type session struct {
 	server  *Server
 	conn    *smtp.Conn
 	message Message
+	known   bool // it has given the password
 }
 
 func (s *session) Mail(from string, _ *smtp.MailOptions) error {
+	if s.server.Password != "" && !s.known {
+		return smtp.ErrAuthRequired
+	}
 	_, encrypted := s.conn.TLSConnectionState()
 	s.message = Message{From: from, TLS: encrypted}
 	return nil
@@ -127,6 +133,25 @@ func (s *session) Data(r io.Reader) error {
 		return errors.New("the reply is lost")
 	}
 	return nil
+}
+
+// AuthMechanisms is the library's.
+func (s *session) AuthMechanisms() []string {
+	if s.server.Password == "" {
+		return nil
+	}
+	return []string{sasl.Plain}
+}
+
+// Auth is the library's.
+func (s *session) Auth(string) (sasl.Server, error) {
+	return sasl.NewPlainServer(func(_, user, password string) error {
+		if user != "payonce" || password != s.server.Password {
+			return smtp.ErrAuthFailed
+		}
+		s.known = true
+		return nil
+	}), nil
 }
 
 func (s *session) Reset()        {}
