@@ -35,10 +35,14 @@ const (
 	ErrorRailInvalid     = "RailInvalid"     // the request can't be sent, and never was
 	ErrorRailCantCancel  = "RailCantCancel"  // the rail has no way to stop a payout
 	ErrorRail            = "RailError"       // no word of the rail, for any other reason
+
+	ErrorEndpointUnknown = "EndpointUnknown" // no worker, or not this one, has settings for the endpoint
+	ErrorNotifyRefused   = "NotifyRefused"   // the endpoint does not take it, and will not
+	ErrorNotify          = "NotifyError"     // the endpoint has not said that it has taken it
 )
 
 // errorTable is the one place that says what Temporal does with a ledger's error. An error that is not in it is
-// retried up to the attempt cap. A rail's error says itself what it is (railError).
+// retried up to the attempt cap. A rail's error says itself what it is (railError), and so does a NotifyError.
 //
 // ErrorLedgerUnavailable is retryable here; where attempts are capped, the workflow's retry policy ends the activity at it,
 // waits, and schedules it again, so that an outage uses up none of the step's attempts. ErrorPeriodUnfinished passes by itself
@@ -59,6 +63,7 @@ var errorTable = []struct {
 	{ledger.ErrOperationUnknown, ErrorOperationUnknown, false},
 	{ledger.ErrDeadLetterUnknown, ErrorDeadLetterUnknown, false},
 	{ledger.ErrDecisionRefused, ErrorDecisionRefused, false},
+	{errEndpointUnknown, ErrorEndpointUnknown, false},
 	{errRailKeyExpired, ErrorRailKeyExpired, false},
 	{errRailCantCancel, ErrorRailCantCancel, false},
 	{errRailNotServed, ErrorRailNotServed, true}, // another worker of the queue may have them

@@ -43,8 +43,9 @@ func applicationError(ctx context.Context, text, typ string, retry bool, err err
 		failure.Error = text
 	}
 	return temporal.NewApplicationErrorWithOptions(message, typ, temporal.ApplicationErrorOptions{
-		NonRetryable: !retry,
-		Details:      []any{failure},
+		NonRetryable:   !retry,
+		NextRetryDelay: nextRetryDelay(ctx, err),
+		Details:        []any{failure},
 	})
 }
 
@@ -119,6 +120,9 @@ func toTemporal(ctx context.Context, doing string, err error) error {
 func classify(err error) (typ string, retry bool) {
 	if rail, ok := errors.AsType[railError](err); ok {
 		return classifyRail(rail)
+	}
+	if notify, ok := errors.AsType[*NotifyError](err); ok {
+		return classifyNotify(notify)
 	}
 	for _, row := range errorTable {
 		if errors.Is(err, row.is) {

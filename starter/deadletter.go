@@ -240,13 +240,21 @@ var deadLetterSteps = []workflows.Step{
 	workflows.StepPost, workflows.StepWithdraw, workflows.StepDeposit, workflows.StepRefund,
 	workflows.StepResolvePost, workflows.StepResolveWithdraw, workflows.StepResolveDeposit, workflows.StepResolveRefund,
 	workflows.StepReserve, workflows.StepSubmit, workflows.StepSettle, workflows.StepReturn, workflows.StepBounce, workflows.StepResolveReserve,
+	workflows.StepNotify,
 }
+
+// What dead letters are of.
+const (
+	ofTransfer     = "transfer"
+	ofPayout       = "payout"
+	ofNotification = "notification"
+)
 
 // letterName is what a person calls a dead letter by.
 type letterName struct {
-	payout bool
-	id     string         // of the transfer or payout
-	step   workflows.Step // "" if it was no key
+	what string         // ofTransfer, ofPayout or ofNotification
+	id   string         // of the transfer or payout; the workflow's of a notification
+	step workflows.Step // "" if it was no key
 }
 
 // deadLetterName reads a dead letter's key, a transfer's ID, or a payout's as "payout/ID".
@@ -255,40 +263,47 @@ func deadLetterName(name string) letterName {
 	if cut := strings.LastIndexByte(name, '/'); cut > 0 && slices.Contains(deadLetterSteps, workflows.Step(name[cut+1:])) {
 		whole, step = name[:cut], workflows.Step(name[cut+1:])
 	}
+	if _, ok := workflows.NotifiedAbout(whole); ok && step == workflows.StepNotify {
+		return letterName{what: ofNotification, id: whole, step: step}
+	}
 	if id, ok := strings.CutPrefix(whole, workflows.PayoutWorkflowID("")); ok && id != "" {
-		return letterName{payout: true, id: id, step: step}
+		return letterName{what: ofPayout, id: id, step: step}
 	}
 	if id, ok := strings.CutPrefix(whole, workflows.TransferWorkflowID("")); ok && id != "" && step != "" {
-		return letterName{id: id, step: step}
+		return letterName{what: ofTransfer, id: id, step: step}
 	}
-	return letterName{id: name}
+	return letterName{what: ofTransfer, id: name}
 }
 
-// workflowID is that of the transfer or payout.
+// workflowID is that of what the dead letter is of.
 func (n *letterName) workflowID() string {
-	if n.payout {
+	switch n.what {
+	case ofPayout:
 		return workflows.PayoutWorkflowID(n.id)
+	case ofNotification:
+		return n.id
+	default:
+		return workflows.TransferWorkflowID(n.id)
 	}
-	return workflows.TransferWorkflowID(n.id)
 }
 
-// letters is what the dead letters call it.
+// letters is what the dead letters call the transfer or payout. Those of a notification are among those of what it tells of.
 func (n *letterName) letters() string {
-	if n.payout {
+	switch n.what {
+	case ofPayout:
 		return n.workflowID()
+	case ofNotification:
+		about, _ := workflows.NotifiedAbout(n.id)
+		return strings.TrimPrefix(about, workflows.TransferWorkflowID(""))
+	default:
+		return n.id
 	}
-	return n.id
 }
 
 // String is "transfer "rent"" or "payout "rent"".
-func (n *letterName) String() string {
-	if n.payout {
-		return fmt.Sprintf("payout %q", n.id)
-	}
-	return fmt.Sprintf("transfer %q", n.id)
-}
+func (n *letterName) String() string { return fmt.Sprintf("%s %q", n.what, n.id) }
 
-// letterSubject is where the transfer or payout of a dead letter stands.
+// letterSubject is where the transfer, payout or notification of a dead letter stands.
 type letterSubject struct {
 	from    string
 	state   workflows.State
@@ -296,20 +311,28 @@ type letterSubject struct {
 	ended   bool
 }
 
-// subject asks where the transfer or payout stands.
+// subject asks where it stands.
 func (n *letterName) subject(ctx context.Context, payments *transfers.Client) (letterSubject, error) {
-	if n.payout {
+	switch n.what {
+	case ofPayout:
 		status, err := payments.PayoutStatus(ctx, n.id)
 		return letterSubject{from: status.Request.From, state: status.State, parking: status.Parking, ended: status.Ended()}, err
+	case ofNotification:
+		status, err := payments.NotificationStatus(ctx, n.id)
+		return letterSubject{from: status.Request.Letter.From, state: status.State, parking: status.Parking, ended: status.Result != nil}, err
 	}
 	status, err := payments.Status(ctx, n.id)
 	return letterSubject{from: status.Request.From, state: status.State, parking: status.Parking, ended: status.Ended()}, err
 }
 
-// decide tells the parked transfer or payout what was decided, and returns its state.
+// decide tells what is parked what was decided, and returns its state.
 func (n *letterName) decide(ctx context.Context, payments *transfers.Client, decision workflows.Decision) (workflows.State, error) {
-	if n.payout {
+	switch n.what {
+	case ofPayout:
 		status, err := payments.DecidePayout(ctx, n.id, decision)
+		return status.State, err
+	case ofNotification:
+		status, err := payments.DecideNotification(ctx, n.id, decision)
 		return status.State, err
 	}
 	status, err := payments.Decide(ctx, n.id, decision)
@@ -326,7 +349,13 @@ func (a *app) deadLettersOf(ctx context.Context, c client.Client, name, ledgerNa
 		}
 	}
 	list, err := a.askDeadLetters(ctx, c, activities.DeadLetterListInput{Ledger: ledgerName, Transfer: n.letters(), Step: string(n.step)})
-	return list.DeadLetters, ledgerName, err
+	letters := list.DeadLetters
+	if n.what == ofNotification {
+		// Several may tell of the same end.
+		key := workflows.StepKey(n.id, n.step)
+		letters = slices.DeleteFunc(letters, func(letter activities.DeadLetterView) bool { return letter.Key != key })
+	}
+	return letters, ledgerName, err
 }
 
 // checkDeadLetterName checks the argument and the flag that name a dead letter.

@@ -104,7 +104,7 @@ func (s *sweep) tell(letters []activities.DeadLetterView) error {
 		switch {
 		case letters[i].Parked:
 			view.Detail = fmt.Sprintf("the step %s gets fresh attempts", letters[i].Step)
-		case n.payout:
+		case n.what == ofPayout:
 			view.Outcome, view.Detail = decisionRefused, "the payout has ended: to pay again is a new ID"
 		default:
 			view.NewTransfer = workflows.RetryTransferID(letters[i].Transfer)

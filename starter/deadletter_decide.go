@@ -281,16 +281,12 @@ func decideAbout(ctx context.Context, c client.Client, letter *activities.DeadLe
 	payments := transfers.New(c, transfers.Options{})
 	ended := words.aboutEnded(letter, letter.Version)
 	n := deadLetterName(letter.Key)
-	what := "transfer"
-	if n.payout {
-		what = "payout"
-	}
 	if letter.Parked {
 		state, err := n.decide(ctx, payments, workflows.Decision{
 			Action: words.action, Parking: letter.Parking, Run: letter.Run, By: words.by, Reason: words.reason, SettledOutside: words.settledOutside,
 		})
 		if err == nil {
-			view.Outcome, view.Detail = decisionTaken, fmt.Sprintf("the %s is %s", what, state)
+			view.Outcome, view.Detail = decisionTaken, fmt.Sprintf("the %s is %s", n.what, state)
 			return view, nil
 		}
 		if !errors.Is(err, transfers.ErrEnded) {
@@ -301,16 +297,25 @@ func decideAbout(ctx context.Context, c client.Client, letter *activities.DeadLe
 		if err != nil {
 			return view, err
 		}
-		if !now.ended {
+		switch {
+		case now.ended:
+			ended.Ended = now.state
+		case n.what == ofNotification && words.action == workflows.ActionRetry:
+			view.Outcome, view.Detail = decisionTaken, "its workflow was closed by force, and is started again"
+			return view, payments.StartNotificationAgain(ctx, n.id)
+		case n.what == ofNotification:
+			ended.Ended = workflows.StateDiscarded
+		default:
 			return view, refusedf("%s: the %s's workflow was closed by force: start the %s again with the same ID, and it goes on from where it stopped",
-				letter.Key, what, what)
+				letter.Key, n.what, n.what)
 		}
-		ended.Ended = now.state
 	}
 	switch {
 	case words.action == workflows.ActionCompensate || words.action == workflows.ActionSettle:
-		return view, refusedf("%s: the %s has ended: there is nothing to %s", letter.Key, what, words.action)
-	case words.action == workflows.ActionRetry && n.payout:
+		return view, refusedf("%s: the %s has ended: there is nothing to %s", letter.Key, n.what, words.action)
+	case words.action == workflows.ActionRetry && n.what == ofNotification:
+		return view, refusedf("%s: the notification has ended: there is nothing to retry", letter.Key)
+	case words.action == workflows.ActionRetry && n.what == ofPayout:
 		return view, refusedf("%s: the payout has ended: to pay again is a new ID", letter.Key)
 	}
 	return words.sendEnded(ctx, payments, letter, ended)

@@ -79,7 +79,7 @@ func (a *app) askDeadLetter(ctx context.Context, c client.Client, letter *activi
 	})
 }
 
-// sourceLedger is the ledger that a transfer or a payout pays from.
+// sourceLedger is the ledger that a transfer or a payout pays from, or that a notification is about.
 func sourceLedger(ctx context.Context, c *transfers.Client, n *letterName) (string, error) {
 	from, err := n.requestedFrom(ctx, c)
 	if errors.Is(err, transfers.ErrUnknown) {
@@ -96,9 +96,13 @@ func sourceLedger(ctx context.Context, c *transfers.Client, n *letterName) (stri
 
 // requestedFrom is the account that the request names, as Temporal keeps it.
 func (n *letterName) requestedFrom(ctx context.Context, c *transfers.Client) (string, error) {
-	if n.payout {
+	switch n.what {
+	case ofPayout:
 		in, err := c.PayoutRequest(ctx, n.id)
 		return in.From, err
+	case ofNotification:
+		in, err := c.NotificationRequest(ctx, n.id)
+		return in.Letter.From, err
 	}
 	in, err := c.Request(ctx, n.id)
 	return in.From, err

@@ -61,7 +61,7 @@ func exitCodesTopic() *cobra.Command {
 // exitOfState is the exit code for where a transfer stands.
 func exitOfState(state workflows.State) exitCode {
 	switch state {
-	case workflows.StateCompleted, workflows.StateSettled:
+	case workflows.StateCompleted, workflows.StateSettled, workflows.StateDelivered:
 		return exitDone
 	case workflows.StateRejected:
 		return exitRejected

@@ -62,6 +62,10 @@ func metadataFlag(flags *pflag.FlagSet, values *[]string) {
 	flags.StringArrayVar(values, "metadata", nil, "KEY=VALUE to keep; may be given several times")
 }
 
+func notifyFlag(flags *pflag.FlagSet, names *[]string) {
+	flags.StringArrayVar(names, "notify", nil, "an endpoint of the workers' NOTIFY to be told of the end, whatever it is; may be given several times")
+}
+
 // parseMetadata reads KEY=VALUE pairs. None are nil.
 func parseMetadata(pairs []string) (map[string]string, error) {
 	metadata, err := parsePairs("metadata", pairs)

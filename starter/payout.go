@@ -69,6 +69,7 @@ itself. What settles may still come back from the payee days later: that too ret
 	set.StringVar(&flags.input.Asset, "asset", "", "USD, JPY, …, or code and decimal digits: POINTS/0, ETH/18 (required)")
 	set.StringVar(&flags.input.Memo, "memo", "", "a text to keep with the entries; the rail gets it too")
 	metadataFlag(set, &flags.metadata)
+	notifyFlag(set, &flags.input.Notify)
 	set.BoolVar(&flags.wait, "wait", true, "wait for the end")
 	timeoutFlag(cmd, &flags.timeout, timeoutTransfer)
 	cmd.AddCommand(

@@ -30,6 +30,7 @@ func (f *transferFlags) register(flags *pflag.FlagSet) {
 	flags.StringVar(&f.input.Asset, "asset", "", "USD, JPY, …, or code and decimal digits: POINTS/0, ETH/18 (required)")
 	flags.StringVar(&f.input.Memo, "memo", "", "a text to keep with the entries")
 	metadataFlag(flags, &f.metadata)
+	notifyFlag(flags, &f.input.Notify)
 	flags.BoolVar(&f.wait, "wait", true, "wait for the end")
 }
 

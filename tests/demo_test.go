@@ -90,6 +90,7 @@ func TestDemo(t *testing.T) { //nolint:paralleltest // see above
 		{"late-attempt", "20.00", "0.00", "deposit/before", "freeze"},
 		{"statement-rewritten", "10.00", "10.00", "entries/before", "kill"},
 		{"payout-reply-lost", "10.00", "0.00", "", ""},
+		{"webhook-duplicate", "10.00", "10.00", "", ""},
 	}
 	require.Len(t, report.Scenarios, len(wants))
 	for i, want := range wants {

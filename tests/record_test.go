@@ -2,6 +2,7 @@ package tests
 
 import (
 	"flag"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
@@ -35,6 +36,8 @@ type recording struct {
 	regions bool
 	// inTransit: money is left in transit.
 	inTransit bool
+	// env are further settings of the worker.
+	env func(t *testing.T) []string
 	// during is done after the start, to bring the transfer to its end.
 	during func(t *testing.T, s *recorder)
 	// workflow is recorded instead of the transfer; without an ID of a transfer there is none.
@@ -65,6 +68,11 @@ var recordedRetry = workflows.EndedDecision{
 
 func toNobody(in workflows.TransferInput) workflows.TransferInput {
 	in.To = strings.Split(in.To, "/")[0] + "/nobody"
+	return in
+}
+
+func telling(in workflows.TransferInput) workflows.TransferInput {
+	in.Notify = []string{"ops"}
 	return in
 }
 
@@ -165,6 +173,27 @@ func recordings() []recording {
 				s.AwaitEnd(t, workflows.RetryTransferID(s.in.ID))
 			},
 		},
+		{name: "completed-notify", in: telling(recordedBetween)},
+		{
+			name: "notification-parked-retry", in: telling(recordedBetween), workflow: notificationID("ops", "recorded"),
+			env: func(t *testing.T) []string {
+				t.Helper()
+				return notifyEnv(nil, map[string]*receiver{"ops": newReceiver(t, func(w http.ResponseWriter, n int) {
+					if n == 1 {
+						w.WriteHeader(http.StatusGone)
+					}
+				})})
+			},
+			during: func(t *testing.T, s *recorder) {
+				t.Helper()
+				awaitDeadLetter(t, s.World, notifyKey("ops", "recorded"), func(letter *activities.DeadLetterStory) bool { return letter.Parked })
+				// Without the run, which is another one in what is recorded.
+				_, err := s.Transfers.DecideNotification(t.Context(), notificationID("ops", "recorded"), workflows.Decision{
+					Action: workflows.ActionRetry, Parking: 1, By: "carol", Reason: "a test",
+				})
+				require.NoError(t, err)
+			},
+		},
 		{name: "wrong-malformed", in: workflows.TransferInput{ID: "recorded", From: "us/alice", To: "eu/bob", Amount: "-10", Asset: "USD"}},
 		{
 			name: "wrong-key-taken", in: recordedBetween,
@@ -253,6 +282,9 @@ func (r *recording) run(t *testing.T) []*history.HistoryEvent {
 		s.rail = w.StartRail(t, "bank")
 		s.rail.Plan(t, recordedPayout.ID, *r.payout)
 		env = s.rail.Env(r.rail...)
+	}
+	if r.env != nil {
+		env = r.env(t)
 	}
 	if r.regions {
 		w.StartFaultWorker(t, harness.FaultConfig{Ledgers: []string{"us"}, Options: r.options})

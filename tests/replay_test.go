@@ -40,11 +40,13 @@ var ends = map[string]string{
 	"completed-after-outage":           "completed",
 	"completed-durable":                "completed",
 	"completed-fast":                   "completed",
+	"completed-notify":                 "completed",
 	"completed-regions":                "completed",
 	"completed-resolved":               "completed",
 	"failed":                           "failed",
 	"failed-by-outage":                 "failed",
 	"made-anew":                        "recorded~retry-1",
+	"notification-parked-retry":        "delivered",
 	"parked-compensate":                "compensated",
 	"parked-discard":                   "discarded",
 	"parked-refund-discard-compensate": "compensated",
@@ -105,7 +107,7 @@ func withOptions(options workflows.Options) func(worker.WorkflowReplayer) {
 func TestReplay(t *testing.T) {
 	t.Parallel()
 	impatient := workflows.DefaultOptions()
-	for _, options := range []*workflows.StepOptions{&impatient.Forward, &impatient.Settle, &impatient.Record, &impatient.Ask} {
+	for _, options := range []*workflows.StepOptions{&impatient.Forward, &impatient.Settle, &impatient.Record, &impatient.Notify, &impatient.Ask} {
 		*options = workflows.StepOptions{TimeoutStartToClose: time.Millisecond, BackoffFirst: time.Millisecond, BackoffMax: time.Millisecond, AttemptsMax: 1}
 	}
 	impatient.Fast = workflows.FastOptions{TimeoutStartToClose: time.Millisecond, AttemptsMax: 1, Backoff: time.Millisecond}

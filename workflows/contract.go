@@ -78,6 +78,10 @@ type TransferInput struct {
 	// Retries names the transfer that this one is made in place of, which failed or was compensated. The ID is
 	// RetryTransferID(Retries) then. Leave it out: deciding to retry a dead letter sets it.
 	Retries string `json:"retries,omitempty"`
+	// Notify names endpoints to be told of the end, whatever it is: at most NotifyMax, which the workers' settings define. An
+	// endpoint may hear of it more than once, and of several ends in any order. It is not part of what makes two requests the
+	// same: the first one's counts.
+	Notify []string `json:"notify,omitempty"`
 }
 
 // SameRequest says whether two inputs ask for the same movement of money: the same ID, accounts, amount and asset,
@@ -91,7 +95,7 @@ func (in TransferInput) SameRequest(other TransferInput) bool {
 }
 
 // transferFields are the names of the fields of a TransferInput.
-var transferFields = []string{"id", "from", "to", "amount", "asset", "memo", "metadata", "retries"}
+var transferFields = []string{"id", "from", "to", "amount", "asset", "memo", "metadata", "retries", "notify"}
 
 // RequestOf is the transfer that a recorded operation is a step of, without its metadata, which views of operations leave out.
 func RequestOf(id string, operation *activities.OperationView) TransferInput {
@@ -144,6 +148,9 @@ func ParseTransfer(in TransferInput) (ParsedTransfer, error) {
 	if in.Retries != "" && in.ID != RetryTransferID(in.Retries) {
 		return p, &ledger.InvalidError{Field: "retries", Reason: fmt.Sprintf("the ID of a transfer in place of %q is %q", in.Retries, RetryTransferID(in.Retries))}
 	}
+	if err := checkNotify(in.Notify); err != nil {
+		return p, err
+	}
 	return p, ledger.CheckNotes(in.Memo, in.Metadata)
 }
 
@@ -166,7 +173,7 @@ func parseMoney(amountText, assetText string) (asset ledger.Asset, amount ledger
 	return asset, amount, err
 }
 
-// State is where a transfer or a payout stands. All but running, pending and parked are ends.
+// State is where a transfer, a payout or a notification stands. All but running, pending and parked are ends.
 type State string
 
 // The states. Each end but completed and discarded leaves every balance as it was.
@@ -184,7 +191,7 @@ const (
 // Ended says whether s is an end.
 func (s State) Ended() bool {
 	switch s {
-	case StateCompleted, StateRejected, StateFailed, StateCompensated, StateCancelled, StateDiscarded, StateSettled, StateReturned:
+	case StateCompleted, StateRejected, StateFailed, StateCompensated, StateCancelled, StateDiscarded, StateSettled, StateReturned, StateDelivered:
 		return true
 	case StateRunning, StatePending, StateParked:
 		return false

@@ -21,7 +21,7 @@ func (w *Workflows) DeadLetterDecide(ctx workflow.Context, in EndedDecision) (En
 	}
 	resolution := decisionText(in.Action, in.By, in.Reason)
 	if in.Action == ActionRetry {
-		decided.Transfer = RetryTransferID(transferOf(in.Key))
+		decided.Transfer = RetryTransferID(TransferOf(in.Key))
 		resolution += fmt.Sprintf("; made anew as %q", decided.Transfer)
 	}
 	record := activities.DeadLetterDecideInput{
@@ -39,7 +39,7 @@ func (w *Workflows) DeadLetterDecide(ctx workflow.Context, in EndedDecision) (En
 	letter := &decided.Letter
 	again := TransferInput{
 		ID: decided.Transfer, From: letter.From, To: letter.To, Amount: letter.Amount, Asset: letter.Asset,
-		Memo: letter.Memo, Metadata: letter.Metadata, Retries: letter.Transfer,
+		Memo: letter.Memo, Metadata: letter.Metadata, Retries: letter.Transfer, Notify: in.Notify,
 	}
 	return decided, w.makeAnew(ctx, again)
 }
@@ -50,6 +50,8 @@ func (d EndedDecision) check() error {
 		return refuseDecision("the transfer has ended: choose retry or discard, not %q", d.Action)
 	case d.Action == ActionRetry && strings.HasPrefix(d.Key, payoutWorkflowIDPrefix):
 		return refuseDecision("the payout has ended: to pay again is a new ID")
+	case d.Action == ActionRetry && strings.HasPrefix(d.Key, notificationWorkflowIDPrefix):
+		return refuseDecision("the notification has ended: there is nothing to retry")
 	case d.Action == ActionRetry && d.Ended != "" && !retriable(d.Ended):
 		return refuseDecision("the transfer is %s: there is nothing to retry", d.Ended)
 	}
@@ -71,8 +73,8 @@ func (w *Workflows) makeAnew(ctx workflow.Context, in TransferInput) error {
 	return awaitStart(ctx, startTransfer(ctx, in, parsed))
 }
 
-// transferOf is the ID of the transfer that a step's key belongs to.
-func transferOf(key string) string {
+// TransferOf is the ID of the transfer that a step's key belongs to.
+func TransferOf(key string) string {
 	return strings.TrimPrefix(key[:max(strings.LastIndexByte(key, '/'), 0)], transferWorkflowIDPrefix)
 }
 

@@ -81,6 +81,8 @@ type EndedDecision struct {
 	// Ended is how the transfer ended, if the letter still says that it is parked: the run that wrote it was closed by
 	// force, and another has ended since.
 	Ended State `json:"ended,omitempty"`
+	// Notify names those who are to be told of the end of the transfer that is made anew.
+	Notify []string `json:"notify,omitempty"`
 }
 
 // ID names the decision.

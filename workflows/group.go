@@ -56,8 +56,8 @@ func (g *group) read() {
 			continue
 		}
 		g.parsed[i] = parsed
-		if parsed.From.Ledger != parsed.To.Ledger {
-			continue
+		if parsed.From.Ledger != parsed.To.Ledger || len(in.Notify) > 0 {
+			continue // It goes on as a workflow of its own.
 		}
 		if g.ledger == "" {
 			g.ledger = parsed.From.Ledger

@@ -25,6 +25,8 @@ type Options struct {
 	Outage OutageOptions
 	// Rail is how rails are asked.
 	Rail RailOptions
+	// Notify is how an endpoint is told of an end. What it waits for in its queue is bounded by Outage.Budget.
+	Notify StepOptions
 	// Ask is how the command line's reads and account commands run. The caller's own time-out ends them.
 	Ask StepOptions
 	// Write is how a statement's file is written.
@@ -97,7 +99,8 @@ func DefaultOptions() Options {
 		Outage:  OutageOptions{Budget: 24 * time.Hour, BackoffFirst: time.Second, BackoffMax: time.Minute},
 		Ask:     StepOptions{TimeoutStartToClose: 10 * time.Second, BackoffFirst: 200 * time.Millisecond, BackoffMax: 5 * time.Second},
 		// Within a day another run of its schedule is due.
-		Write: WriteOptions{TimeoutHeartbeat: time.Minute, BackoffFirst: 5 * time.Second, BackoffMax: 5 * time.Minute, Within: 24 * time.Hour},
+		Write:  WriteOptions{TimeoutHeartbeat: time.Minute, BackoffFirst: 5 * time.Second, BackoffMax: 5 * time.Minute, Within: 24 * time.Hour},
+		Notify: StepOptions{TimeoutStartToClose: 10 * time.Second, BackoffFirst: time.Second, BackoffMax: 5 * time.Minute, AttemptsMax: 12},
 		Rail: RailOptions{
 			Submit:    StepOptions{TimeoutStartToClose: 30 * time.Second, BackoffFirst: time.Second, BackoffMax: time.Minute, AttemptsMax: 5},
 			Ask:       StepOptions{TimeoutStartToClose: 30 * time.Second, BackoffFirst: time.Second, BackoffMax: time.Minute, AttemptsMax: 3},

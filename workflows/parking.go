@@ -132,8 +132,8 @@ func (r *run) checkDecision(decision Decision) error {
 		return refuseDecision("the decision is about parking %d; the %s is now at parking %d (%s): look again", decision.Parking, what, parking.Number, parking.Step)
 	case !slices.Contains(parking.Choices, decision.Action):
 		return refuseDecision("a %s that is parked at %s is not one to %s: choose %s", what, parking.Step, decision.Action, orOf(parking.Choices))
-	case decision.Action == ActionDiscard && !decision.SettledOutside && parking.Step != StepSubmit:
-		// What is parked is in transit, or nobody knows where; but for a payout that the books have an end of.
+	case decision.Action == ActionDiscard && !decision.SettledOutside && parking.Step != StepSubmit && parking.Step != StepNotify:
+		// What is parked is in transit, or nobody knows where; but for a payout that the books have an end of, and for what only tells.
 		return refuseDecision("the place of the money is %s (%s): a %s is discarded only when it was settled outside, and whoever discards it says so",
 			parking.Place, parking.Account, what)
 	case decision.Action == ActionCompensate && parking.Step == StepSubmit && decision.Reason == "":

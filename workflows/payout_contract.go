@@ -81,10 +81,12 @@ type PayoutInput struct {
 	// the same.
 	Memo     string            `json:"memo,omitempty"`
 	Metadata map[string]string `json:"metadata,omitempty"`
+	// Notify names endpoints to be told of each end, as a transfer's; what bounces has a second one.
+	Notify []string `json:"notify,omitempty"`
 }
 
 // payoutFields are the names of the fields of a PayoutInput.
-var payoutFields = []string{"id", "from", "rail", "payee", "amount", "asset", "memo", "metadata"}
+var payoutFields = []string{"id", "from", "rail", "payee", "amount", "asset", "memo", "metadata", "notify"}
 
 // SameRequest says whether two inputs ask for the same payout: the same ID, account, rail, payee, amount and asset. Malformed
 // inputs are never the same.
@@ -148,6 +150,9 @@ func ParsePayout(in PayoutInput) (ParsedPayout, error) {
 	if len(in.Metadata) == ledger.MetadataEntriesMax {
 		return p, &ledger.InvalidError{Field: "metadata", Reason: fmt.Sprintf("it has %d entries; a payout adds one of its own, so at most %d are allowed",
 			len(in.Metadata), ledger.MetadataEntriesMax-1)}
+	}
+	if err := checkNotify(in.Notify); err != nil {
+		return p, err
 	}
 	return p, ledger.CheckNotes(in.Memo, in.Metadata)
 }

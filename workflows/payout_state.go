@@ -241,6 +241,7 @@ func (p *payout) end(ctx workflow.Context, state State, why *activities.StepOutc
 	}
 	p.say(ctx, detail)
 	p.publish(ctx, state)
+	p.notify(ctx, p.status.Request.Notify, state, result, left)
 	if err := p.letters.flush(ctx); err != nil {
 		return PayoutResult{}, err
 	}

@@ -629,7 +629,7 @@ func TestPayoutMalformed(t *testing.T) {
 	w.SetStartWorkflowOptions(client.StartWorkflowOptions{ID: "payout/p1", TaskQueue: workflows.TaskQueue})
 	w.ExecuteWorkflow(workflows.PayoutWorkflow, map[string]any{"id": "p1", "to": "x"})
 	require.Equal(t, workflows.ErrorInvalidInput, applicationErrorType(t, w.GetWorkflowError()))
-	require.ErrorContains(t, w.GetWorkflowError(), `there is no field "to": the fields are id, from, rail, payee, amount, asset, memo and metadata`)
+	require.ErrorContains(t, w.GetWorkflowError(), `there is no field "to": the fields are id, from, rail, payee, amount, asset, memo, metadata and notify`)
 	require.Empty(t, s.calls)
 
 	same := payoutIn

@@ -19,6 +19,7 @@ func (w *Workflows) Register(registry worker.WorkflowRegistry) {
 		TransferWorkflow:         w.Transfer,
 		PayoutWorkflow:           w.Payout,
 		PayoutHintWorkflow:       decodingOnly(w.PayoutHint),
+		NotificationWorkflow:     decoding(w.Notification),
 		TransferGroupWorkflow:    decoding(w.TransferGroup),
 		BatchWorkflow:            decoding(w.Batch),
 		BatchChunkWorkflow:       decoding(w.BatchChunk),

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 
@@ -45,7 +46,11 @@ func decodeStrictly[In any](request converter.RawValue, fields []string) (input 
 	var wrongType *json.UnmarshalTypeError
 	switch {
 	case errors.As(err, &wrongType) && wrongType.Field != "":
-		return input, &ledger.InvalidError{Field: wrongType.Field, Reason: "it is a JSON " + wrongType.Value + ", and must be a string in quotes"}
+		want := "a string in quotes"
+		if wrongType.Type.Kind() == reflect.Slice {
+			want = "a list of strings"
+		}
+		return input, &ledger.InvalidError{Field: wrongType.Field, Reason: "it is a JSON " + wrongType.Value + ", and must be " + want}
 	case err != nil:
 		return input, &ledger.InvalidError{Field: "input", Reason: err.Error()}
 	}

@@ -15,7 +15,7 @@ import (
 // errTakenBack is why a forward step is not tried after a person decided to take the transfer back, or has discarded it.
 var errTakenBack = temporal.NewApplicationError("a person decided to take the transfer back", "TakenBack")
 
-// run is one run of a Transfer or a Payout: what their steps, parkings and dead letters have in common.
+// run is one run of a Transfer, a Payout or a Notification: what their steps, parkings and dead letters have in common.
 type run struct {
 	options    Options
 	workflowID string
@@ -32,11 +32,12 @@ type run struct {
 	parkings  int                    // how often this run was parked
 	decision  *takenDecision         // the last one
 	letters   deadLetters
+	told      []State // the ends that notifications were started of
 }
 
 // subject is what was asked for, as steps and dead letters tell it.
 type subject struct {
-	what     string // "transfer" or "payout"
+	what     string // "transfer", "payout" or "notification"
 	id       string // the client's
 	letters  string // what dead letters name it
 	from     ledger.AccountRef
@@ -50,7 +51,7 @@ type subject struct {
 
 func (s *subject) money() string { return s.amount + " " + s.asset }
 
-// kindOfRun is what a Transfer and a Payout each know of their own steps.
+// kindOfRun is what each kind of run knows of its own steps.
 type kindOfRun interface {
 	// summary labels a step's activity in Temporal's web UI.
 	summary(name Step) string

@@ -111,6 +111,7 @@ func (t *transfer) end(ctx workflow.Context, state State, why *activities.StepOu
 	t.status.Result = &result
 	t.say(ctx, detail)
 	t.publish(ctx, state)
+	t.notify(ctx, t.status.Request.Notify, state, result, left)
 	if err := t.letters.flush(ctx); err != nil {
 		return TransferResult{}, err
 	}

@@ -54,6 +54,7 @@ type server struct {
 	log     *slog.Logger
 	ledgers []*servedLedger
 	rails   []*servedRail
+	notify  *activities.Notifications // nil: without endpoints
 	state   state
 	// temporal is there once Temporal was reached.
 	temporal atomic.Pointer[client.Client]
@@ -66,6 +67,9 @@ func (s *server) run(ctx context.Context) (err error) {
 		s.closeRails()
 	}()
 	if err := s.openRails(); err != nil {
+		return err
+	}
+	if err := s.openEndpoints(); err != nil {
 		return err
 	}
 	if err := s.openLedgers(ctx); err != nil {

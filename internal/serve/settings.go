@@ -16,6 +16,7 @@ import (
 	"go.temporal.io/sdk/contrib/envconfig"
 
 	"payonce/internal/httprail"
+	"payonce/internal/notify"
 	"payonce/ledger"
 	"payonce/ledger/postgres"
 	"payonce/workflows"
@@ -25,6 +26,7 @@ import (
 type Settings struct {
 	Ledgers     []LedgerSetting
 	Rails       []httprail.Settings
+	Notify      notify.Settings
 	Temporal    client.Options
 	Listen      string // "" is nowhere
 	StopTimeout time.Duration
@@ -71,6 +73,7 @@ func ReadSettings(env envconfig.EnvLookup) (Settings, error) {
 	s := Settings{
 		Ledgers:     r.ledgers(EnvDatabaseURL, EnvLedgers),
 		Rails:       httprail.ReadSettings(env, func(variable, reason string) { r.fail(variable, "%s", reason) }),
+		Notify:      notify.ReadSettings(env, func(variable, reason string) { r.fail(variable, "%s", reason) }),
 		Temporal:    r.temporal(),
 		Listen:      r.listen(),
 		StopTimeout: r.duration(EnvStopTimeout, stopTimeoutDefault),

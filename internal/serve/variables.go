@@ -1,6 +1,9 @@
 package serve
 
-import "payonce/internal/httprail"
+import (
+	"payonce/internal/httprail"
+	"payonce/internal/notify"
+)
 
 // Variable is one environment variable that the worker knows.
 type Variable struct {
@@ -127,6 +130,30 @@ func Variables() []Variable {
 		{
 			Name: EnvStatementsDir, Flag: "statements-dir", Commands: run,
 			Meaning: "the folder where statements are written, on a disk that all workers of a ledger share; unset, none are",
+		},
+		{
+			Name: notify.EnvNotify, Secret: true, Commands: run,
+			Meaning: "the endpoints that can be told of an end: `ops=https://hooks.example/payonce,mail=mailto:ops@example.com`; unset, none",
+		},
+		{
+			Name: notify.EnvPrefix, Prefix: true, Secret: true, Commands: run,
+			Meaning: "`NOTIFY_OPS_SECRETS`: what webhooks to the endpoint `ops` are signed with, `whsec_…`; several, with commas, while it changes",
+		},
+		{
+			Name: notify.EnvSMTP, Secret: true, Commands: run,
+			Meaning: "the server that takes e-mail: `smtp://USER:PASSWORD@HOST:587`; STARTTLS is required, but on this machine",
+		},
+		{
+			Name: notify.EnvFrom, Commands: run,
+			Meaning: "who e-mail is from: `payonce@example.com`",
+		},
+		{
+			Name: notify.EnvCAFile, Default: "the system's", Commands: run,
+			Meaning: "who may have signed the certificates of endpoints and of the e-mail server, a PEM file",
+		},
+		{
+			Name: notify.EnvAllowPrivate, Default: "`false`", Commands: run,
+			Meaning: "`true`: webhooks may go to private addresses, and by `http://` to this machine",
 		},
 
 		temporal("TEMPORAL_ADDRESS", "`localhost:7233`", "Temporal's frontend, host:port"),

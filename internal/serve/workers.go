@@ -51,7 +51,7 @@ const tasksPerConnection = 10
 func (s *server) slotsPerLedger() int { return tasksPerConnection * s.config.PoolSize }
 
 // newWorkers makes the workers: one for the workflows, with the fast path and the look-ups, and one for the activities of each
-// ledger and each rail. Activities run under a context of their own, so that being told to stop does not cancel them.
+// ledger, each rail, and the endpoints. Activities run under a context of their own, so that being told to stop does not cancel them.
 func (s *server) newWorkers(temporal client.Client, activity context.Context, failed func(error)) []queueWorker { //nolint:revive // not the context of this call
 	setCacheSize()
 	acts := s.activities()
@@ -74,24 +74,22 @@ func (s *server) newWorkers(temporal client.Client, activity context.Context, fa
 	main.RegisterActivity(s.reconcile(temporal))
 	s.register(main)
 	workers := []queueWorker{{queue: workflows.TaskQueue, worker: main}}
-
-	for _, l := range s.ledgers {
-		queue := workflows.LedgerTaskQueue(l.name)
-		o := options(l.gate.slots)
+	serve := func(queue string, tasks worker.SlotSupplier, acts any) {
+		o := options(tasks)
 		o.DisableWorkflowWorker = true
 		w := worker.New(temporal, queue, o)
 		w.RegisterActivity(acts)
 		s.register(activitiesOnly{w})
 		workers = append(workers, queueWorker{queue: queue, worker: w})
 	}
+	for _, l := range s.ledgers {
+		serve(workflows.LedgerTaskQueue(l.name), l.gate.slots, acts)
+	}
 	for _, r := range s.rails {
-		queue := workflows.RailTaskQueue(r.name)
-		o := options(fixedSlots(railSlots))
-		o.DisableWorkflowWorker = true
-		w := worker.New(temporal, queue, o)
-		w.RegisterActivity(r.acts)
-		s.register(activitiesOnly{w})
-		workers = append(workers, queueWorker{queue: queue, worker: w})
+		serve(workflows.RailTaskQueue(r.name), fixedSlots(railSlots), r.acts)
+	}
+	if s.notify != nil {
+		serve(workflows.NotifyTaskQueue, fixedSlots(notifySlots), s.notify)
 	}
 	return workers
 }

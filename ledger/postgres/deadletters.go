@@ -92,12 +92,12 @@ with decided as (
 	set state = 'closed', parked = false, choices = '{}', resolution = $8, version = d.version + 1,
 		ended = case when d.parked then $7 else d.ended end,
 		place = case
-			when not d.parked or $7 = 'discarded' then d.place
+			when not d.parked or $7 in ('discarded', 'delivered') then d.place
 			when $7 = 'completed' then 'destination'
 			else 'source'
 		end,
 		account = case
-			when not d.parked or $7 = 'discarded' then d.account
+			when not d.parked or $7 in ('discarded', 'delivered') then d.account
 			when $7 = 'completed' then d.to_account
 			else d.from_account
 		end

@@ -62,6 +62,7 @@ func quick() workflows.Options {
 		Settle:  workflows.StepOptions{TimeoutStartToClose: 2 * time.Second, BackoffFirst: 200 * time.Millisecond, BackoffMax: time.Second, AttemptsMax: 30},
 		Record:  workflows.StepOptions{TimeoutStartToClose: 2 * time.Second, BackoffFirst: 200 * time.Millisecond, BackoffMax: time.Second},
 		Outage:  workflows.OutageOptions{Budget: 20 * time.Second, BackoffFirst: 200 * time.Millisecond, BackoffMax: time.Second},
+		Notify:  workflows.StepOptions{TimeoutStartToClose: 2 * time.Second, BackoffFirst: 200 * time.Millisecond, BackoffMax: time.Second, AttemptsMax: 12},
 		Ask:     workflows.StepOptions{TimeoutStartToClose: 2 * time.Second, BackoffFirst: 100 * time.Millisecond, BackoffMax: time.Second},
 		Write:   workflows.WriteOptions{TimeoutHeartbeat: 2 * time.Second, BackoffFirst: 200 * time.Millisecond, BackoffMax: time.Second, Within: time.Minute},
 		Rail: workflows.RailOptions{

@@ -13,8 +13,7 @@ func TestNames(t *testing.T) {
 	t.Parallel()
 	require.Equal(t, []string{
 		"no-key", "never-started", "reply-lost", "partly-applied", "client-retries", "other-content", "poison", "late-attempt",
-		"statement-rewritten",
-		"payout-reply-lost",
+		"statement-rewritten", "payout-reply-lost", "webhook-duplicate",
 	}, Names())
 	require.NoError(t, CheckNames(nil))
 	require.NoError(t, CheckNames(Names()))
@@ -28,7 +27,7 @@ func TestChooseKeepsTheOrder(t *testing.T) {
 		names = append(names, s.name)
 	}
 	require.Equal(t, []string{"no-key", "poison"}, names)
-	require.Len(t, choose(nil), 10)
+	require.Len(t, choose(nil), 11)
 }
 
 // The demo is right only if each part of it is.

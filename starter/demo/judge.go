@@ -46,6 +46,7 @@ func judge(want expectation, got observation) []string {
 		problems = append(problems, judgeLate(want.lateMet, got)...)
 	}
 	problems = append(problems, judgeFiles(want, got)...)
+	problems = append(problems, judgeWebhooks(want, got)...)
 	return append(problems, judgeLetters(want, got)...)
 }
 

@@ -48,6 +48,9 @@ func fulfilled(want expectation) observation {
 		got.part = 1
 		got.files = []seenFile{{"digest", want.entries}, {"digest", want.entries}}
 	}
+	for range want.webhooks {
+		got.webhooks, got.acts = append(got.webhooks, webhook{id: "notify/shop/transfer/a/completed", body: "{}"}), 1
+	}
 	if want.letter != "" {
 		got.letters = []activities.DeadLetterView{{Step: string(want.letter), Place: ledger.PlaceSource}}
 	}
@@ -121,6 +124,26 @@ var breaks = map[string]func(o *observation) (ok bool){
 		}
 		return ok
 	},
+	"a webhook too few": func(o *observation) bool {
+		ok := len(o.webhooks) > 0
+		o.webhooks = o.webhooks[:max(len(o.webhooks)-1, 0)]
+		return ok
+	},
+	"another webhook-id": func(o *observation) bool {
+		ok := len(o.webhooks) > 0
+		if ok {
+			o.webhooks[len(o.webhooks)-1].id = "notify/shop/transfer/b/completed"
+		}
+		return ok
+	},
+	"another body": func(o *observation) bool {
+		ok := len(o.webhooks) > 0
+		if ok {
+			o.webhooks[len(o.webhooks)-1].body = "{} "
+		}
+		return ok
+	},
+	"the receiver acted twice": func(o *observation) bool { o.acts++; return true },
 	"nothing thawed": func(o *observation) bool {
 		return drop(o, func(e fault.Event) bool { return e.Event == fault.EventResumed })
 	},

@@ -26,6 +26,9 @@ type observation struct {
 	// time that one was asked for.
 	part  int64
 	files []seenFile
+	// webhooks are those that the receiver got, and acts how often it acted on one.
+	webhooks []webhook
+	acts     int
 }
 
 // seenFile is a statement as it was found.
@@ -63,6 +66,8 @@ type expectation struct {
 	// entries is how many the statement must have, that a killed worker began and another one wrote, and that was then written
 	// once more; 0 for no statement.
 	entries int
+	// webhooks is how often the receiver must get the one webhook, on which it acts once; 0 without a receiver.
+	webhooks int
 	// keyless: the transfer has no keys, so that a step may count twice.
 	keyless bool
 }

@@ -28,6 +28,7 @@ type play struct {
 
 	workers []*actor
 	rail    *railProcess // the bank of a payout, or nil
+	env     []string     // of the workers, beside the demo's
 
 	mu     sync.Mutex
 	events []Event

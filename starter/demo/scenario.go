@@ -31,5 +31,6 @@ func scenarios() []*scenario {
 		lateAttempt(),
 		statementRewritten(),
 		payoutReplyLost(),
+		webhookDuplicate(),
 	}
 }

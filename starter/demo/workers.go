@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"payonce/internal/faultworker/fault"
 	"payonce/internal/faultworker/process"
@@ -24,7 +25,7 @@ func (p *play) startWorker(ctx context.Context, faults ...fault.Fault) (*actor, 
 	if p.scenario.options != nil {
 		p.scenario.options(&options)
 	}
-	env := append([]string{}, p.config.Env...)
+	env := slices.Concat(p.config.Env, p.env)
 	if p.rail != nil {
 		env = append(env, p.rail.env...)
 	}

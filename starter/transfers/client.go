@@ -217,7 +217,7 @@ func (c *Client) Transfer(ctx context.Context, in workflows.TransferInput) (work
 	if err != nil {
 		return workflows.TransferResult{}, err
 	}
-	if parsed.From.Ledger != parsed.To.Ledger {
+	if parsed.From.Ledger != parsed.To.Ledger || len(in.Notify) > 0 {
 		return c.transferAlone(ctx, in)
 	}
 	return c.groups.transfer(ctx, in, parsed)
@@ -265,6 +265,12 @@ func (c *Client) decide(ctx context.Context, workflowID string, decision workflo
 // anew is that of another request, which nobody but its client has chosen; nothing moved.
 func (c *Client) DecideEnded(ctx context.Context, decision workflows.EndedDecision) (workflows.EndedDecided, error) {
 	var decided workflows.EndedDecided
+	if decision.Action == workflows.ActionRetry && decision.Notify == nil {
+		// As long as Temporal keeps the old request; no ledger does.
+		if in, err := c.Request(ctx, workflows.TransferOf(decision.Key)); err == nil {
+			decision.Notify = in.Notify
+		}
+	}
 	run, err := c.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 		ID:                       decision.WorkflowID(),
 		TaskQueue:                workflows.TaskQueue,

@@ -9,20 +9,20 @@ import (
 	"payonce/workflows"
 )
 
-// Waiting is a transfer, or a payout, that waits for a person, or for a ledger to take its dead letter.
+// Waiting is a transfer, a payout or a notification that waits for a person, or for a ledger to take its dead letter.
 type Waiting struct {
-	ID    string          // a payout's as payout/ID
+	ID    string          // a payout's as payout/ID, a notification's as its workflow ID
 	State workflows.State // parked, or how it has ended
 }
 
 // waitingQuery finds them in Temporal's search attributes: when the ledger that keeps the dead letters is away, these are what
 // tells. A transfer that has ended stays open until its dead letters are written.
-var waitingQuery = fmt.Sprintf("WorkflowType in ('%s', '%s') and ExecutionStatus = 'Running' and %s in ('%s', '%s', '%s', '%s')",
-	workflows.TransferWorkflow, workflows.PayoutWorkflow, workflows.SearchAttributeState.GetName(),
+var waitingQuery = fmt.Sprintf("WorkflowType in ('%s', '%s', '%s') and ExecutionStatus = 'Running' and %s in ('%s', '%s', '%s', '%s')",
+	workflows.TransferWorkflow, workflows.PayoutWorkflow, workflows.NotificationWorkflow, workflows.SearchAttributeState.GetName(),
 	workflows.StateParked, workflows.StateFailed, workflows.StateCompensated, workflows.StateDiscarded)
 
-// Waiting lists, without asking any ledger or worker, transfers and payouts that are parked, or that have ended and could not write their
-// dead letters yet; limit of them at most.
+// Waiting lists, without asking any ledger or worker, transfers, payouts and notifications that are parked, or
+// that have ended and could not write their dead letters yet; limit of them at most.
 func (c *Client) Waiting(ctx context.Context, limit int) ([]Waiting, error) {
 	list, err := c.temporal.ListWorkflow(ctx, &workflowservice.ListWorkflowExecutionsRequest{
 		PageSize: int32(limit), Query: waitingQuery, //nolint:gosec // limits are small
@@ -41,8 +41,8 @@ func (c *Client) Waiting(ctx context.Context, limit int) ([]Waiting, error) {
 				return nil, fmt.Errorf("the search attribute %s of %s: %w", name, execution.GetExecution().GetWorkflowId(), err)
 			}
 		}
-		if execution.GetType().GetName() == workflows.PayoutWorkflow {
-			one.ID = workflows.PayoutWorkflowID(one.ID)
+		if execution.GetType().GetName() != workflows.TransferWorkflow {
+			one.ID = execution.GetExecution().GetWorkflowId()
 		}
 		waiting = append(waiting, one)
 	}

@@ -102,6 +102,9 @@ func TransferArgs(in workflows.TransferInput) []string {
 	for key, value := range in.Metadata {
 		args = append(args, "--metadata="+key+"="+value)
 	}
+	for _, endpoint := range in.Notify {
+		args = append(args, "--notify="+endpoint)
+	}
 	return args
 }
 

@@ -74,6 +74,7 @@ func ShortOptions() workflows.Options {
 		Settle:  workflows.StepOptions{TimeoutStartToClose: 2 * time.Second, BackoffFirst: 50 * time.Millisecond, BackoffMax: 200 * time.Millisecond, AttemptsMax: 4},
 		Record:  workflows.StepOptions{TimeoutStartToClose: 5 * time.Second, BackoffFirst: 50 * time.Millisecond, BackoffMax: 500 * time.Millisecond},
 		Outage:  workflows.OutageOptions{Budget: 5 * time.Minute, BackoffFirst: 100 * time.Millisecond, BackoffMax: time.Second},
+		Notify:  workflows.StepOptions{TimeoutStartToClose: 5 * time.Second, BackoffFirst: 50 * time.Millisecond, BackoffMax: 200 * time.Millisecond, AttemptsMax: 4},
 		Ask:     workflows.StepOptions{TimeoutStartToClose: 5 * time.Second, BackoffFirst: 50 * time.Millisecond, BackoffMax: time.Second},
 		Write:   workflows.WriteOptions{TimeoutHeartbeat: 2 * time.Second, BackoffFirst: 50 * time.Millisecond, BackoffMax: time.Second, Within: 5 * time.Minute},
 		Rail: workflows.RailOptions{

@@ -119,6 +119,18 @@ var rules = []rule{
 		never: append([]string{"payonce/workflows", "payonce/ledger/postgres"}, databases...),
 	},
 	{
+		of:  "payonce/internal/notify",
+		why: "an endpoint knows what it is told, and the far side's protocols",
+		only: []string{
+			"payonce/activities",
+			"payonce/internal/secret",
+			"payonce/workflows",
+			"github.com/standard-webhooks/standard-webhooks/libraries/go",
+			"github.com/wneessen/go-mail",
+		},
+		never: append([]string{"payonce/ledger/postgres"}, databases...),
+	},
+	{
 		of:   "payonce/internal/railsim",
 		why:  "the simulator's program is flags around it",
 		only: []string{"payonce/internal/railsim/sim", "github.com/spf13/pflag"},

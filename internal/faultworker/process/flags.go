@@ -32,6 +32,7 @@ func OptionFlags(flags *pflag.FlagSet, o *workflows.Options) {
 		{"ask", &o.Ask},
 		{"rail-submit", &o.Rail.Submit},
 		{"rail-ask", &o.Rail.Ask},
+		{"notify", &o.Notify},
 	} {
 		flags.DurationVar(&step.options.TimeoutStartToClose, step.name+"-timeout", step.options.TimeoutStartToClose, "of one attempt")
 		flags.Int32Var(&step.options.AttemptsMax, step.name+"-attempts", step.options.AttemptsMax, "0 is no cap")
