@@ -311,6 +311,15 @@ func TestNotify(t *testing.T) {
 		require.Equal(t, workflows.StateDiscarded, awaitNotified(t, w, "nobody", in.ID).State)
 	})
 
+	// The longest ID, of characters that are long in JSON, is told too.
+	t.Run("longest", func(t *testing.T) {
+		t.Parallel()
+		in := pay(t, strings.Repeat("<", workflows.TransferIDBytesMax), strings.Repeat("x", workflows.EndpointBytesMax))
+		w.Start(t, in)
+		require.Equal(t, workflows.StateCompleted, w.AwaitEnd(t, in.ID).State)
+		awaitDeadLetter(t, w, notifyKey(in.Notify[0], in.ID), func(s *activities.DeadLetterStory) bool { return s.Parked })
+	})
+
 	t.Run("names are checked", func(t *testing.T) {
 		t.Parallel()
 		in := pay(t, "wrong", "No One")

@@ -42,7 +42,7 @@ func (r *run) notify(ctx workflow.Context, endpoints []string, end State, result
 			TaskQueue:             TaskQueue,
 			ParentClosePolicy:     enums.PARENT_CLOSE_POLICY_ABANDON,
 			WorkflowIDReusePolicy: enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE_FAILED_ONLY,
-			StaticSummary:         fmt.Sprintf("tell %s: %s", endpoint, in.Text),
+			StaticSummary:         in.Summary(),
 		}), NotificationWorkflow, in)
 	}
 	for i, endpoint := range endpoints {
@@ -116,7 +116,7 @@ func (w *Workflows) newNotification(ctx workflow.Context, in NotificationInput) 
 	about := subject{
 		what: "notification", id: in.Letter.Transfer, letters: in.Letter.Transfer, from: from, to: in.Letter.To,
 		amount: in.Letter.Money.Amount, asset: in.Letter.Money.Asset, memo: in.Letter.Memo, metadata: in.Letter.Metadata,
-		text: n.summary(StepNotify),
+		text: "tell " + in.Endpoint + ": " + in.Text,
 	}
 	if n.run, err = newRun(ctx, w.options, about, n, &n.status, &n.status.Standing); err != nil {
 		return nil, err
@@ -147,7 +147,7 @@ func (n *notification) tell(ctx workflow.Context) error {
 }
 
 func (n *notification) summary(Step) string {
-	return fmt.Sprintf("tell %s: %s", n.status.Request.Endpoint, n.status.Request.Text)
+	return n.status.Request.Summary()
 }
 
 // whereabouts are those of the money of what has ended.

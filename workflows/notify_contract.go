@@ -99,6 +99,9 @@ type NotificationInput struct {
 	Letter NotificationLetter `json:"letter"`
 }
 
+// Summary labels the notification in Temporal's web UI. It is short, whatever the transfer's ID is: Temporal refuses a long one.
+func (in *NotificationInput) Summary() string { return "tell " + in.Endpoint + ": " + in.Event.Type }
+
 // NotificationLetter is what the dead letter of a notification says of the transfer or payout that has ended.
 type NotificationLetter struct {
 	Transfer string            `json:"transfer"` // as its own dead letters name it

@@ -48,7 +48,7 @@ func (c *Client) StartNotificationAgain(ctx context.Context, workflowID string) 
 		return err
 	}
 	_, err = c.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-		ID: workflowID, TaskQueue: workflows.TaskQueue, StaticSummary: "tell " + in.Endpoint + ": " + in.Text,
+		ID: workflowID, TaskQueue: workflows.TaskQueue, StaticSummary: in.Summary(),
 		WorkflowIDReusePolicy:    enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE_FAILED_ONLY,
 		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_USE_EXISTING,
 	}, workflows.NotificationWorkflow, in)
