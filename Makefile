@@ -55,7 +55,7 @@ RACE ?= $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env 
 GO_TEST = $(GO) test $(RACE) -shuffle=on -count=1 -timeout=20m $(ARGS)
 
 # The longest first, and one more at once than there are cores: most tests wait for others most of the time.
-LONG := /(tests|tests/faults|ledger/postgres|internal/devstack|starter)$$
+LONG := tests tests/faults ledger/postgres internal/devstack starter worker starter/transfers
 ATONCE := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 # These run after the other tests, one at a time: they load the machine, and say how long things may take.
 ALONE := /tests/(chaos|health|outage)$$
@@ -65,8 +65,8 @@ test: build prepare ## every test, on real servers that it sets up; PKG=./ledger
 	packages=$$($(GO) list $(PKG)); \
 	  alone=$$(grep -E '$(ALONE)' <<<"$$packages" || true); \
 	  others=$$(grep -Ev '$(ALONE)' <<<"$$packages" || true); \
-	  long=$$(grep -E '$(LONG)' <<<"$$others" || true); \
-	  [[ -z $$others ]] || $(GO_TEST) -p=$(ATONCE) $$long $$(grep -Ev '$(LONG)' <<<"$$others" || true); \
+	  long=$$(for p in $(LONG); do grep -x "payonce/$$p" <<<"$$others" || true; done); \
+	  [[ -z $$others ]] || $(GO_TEST) -p=$(ATONCE) $$long $$(grep -vxF "$${long:-none}" <<<"$$others" || true); \
 	  [[ -z $$alone ]] || $(GO_TEST) -p=1 $$alone
 
 # Temporal's server may have to be built once, which takes minutes: outside any test, so that no test's time-out
