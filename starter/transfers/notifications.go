@@ -9,16 +9,32 @@ import (
 	"payonce/workflows"
 )
 
-// NotificationStatus tells where the notification with a workflow ID stands, as long as Temporal keeps its history and a worker
-// answers for it. A notification whose workflow was closed by force is where it was then. ErrUnknown if there is none.
+// NotificationStatus tells where the notification with a workflow ID stands, as long as Temporal keeps its history. One that is
+// open is asked itself, once. Of one whose workflow was closed by force the state is StateUnknown. ErrUnknown if there is none.
 func (c *Client) NotificationStatus(ctx context.Context, workflowID string) (workflows.NotificationStatus, error) {
 	var status workflows.NotificationStatus
-	answer, err := c.temporal.QueryWorkflow(ctx, workflowID, "", workflows.StatusQuery)
-	if isNotFound(err) {
+	description, err := c.temporal.DescribeWorkflow(ctx, workflowID, "")
+	switch {
+	case isNotFound(err):
 		return status, &UnknownError{What: "notification", ID: workflowID}
+	case err != nil:
+		return status, err
+	case description.Status == enums.WORKFLOW_EXECUTION_STATUS_RUNNING:
+		answer, err := c.temporal.QueryWorkflow(ctx, workflowID, "", workflows.StatusQuery)
+		if err == nil {
+			err = answer.Get(&status)
+		}
+		return status, err
 	}
-	if err == nil {
-		err = answer.Get(&status)
+	if status.Request, err = c.NotificationRequest(ctx, workflowID); err != nil {
+		return status, err
+	}
+	result, err := resultOf[workflows.NotificationResult](ctx, c, workflowID, description.WorkflowExecution.RunID)
+	switch {
+	case err == nil:
+		status.State, status.Result = result.State, &result
+	case closedError(workflowID, err) != nil:
+		status.State, err = StateUnknown, nil
 	}
 	return status, err
 }
