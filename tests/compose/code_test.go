@@ -175,7 +175,9 @@ func (c *code) readAttributes() error {
 		if literal, ok := call.Args[0].(*ast.BasicLit); ok {
 			name = strings.Trim(literal.Value, "`\"")
 		}
-		c.attributes[name] = kind
+		if !strings.HasPrefix(name, "Temporal") { // those are the server's own, and there
+			c.attributes[name] = kind
+		}
 	})
 }
 
