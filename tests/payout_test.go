@@ -247,11 +247,12 @@ func TestPayoutBounces(t *testing.T) {
 func TestPayoutKeyForgotten(t *testing.T) {
 	t.Parallel()
 	w := newRailWorld(t, func(w *harness.World, rail *harness.Rail) {
-		w.StartFaultWorker(t, harness.FaultConfig{Env: rail.Env("KEYS_KEPT=1s"), Options: impatient})
+		// Long enough for a busy machine to submit it at all, and forgotten before a person is asked.
+		w.StartFaultWorker(t, harness.FaultConfig{Env: rail.Env("KEYS_KEPT=4s"), Options: func(o *workflows.Options) { o.Rail.Patience = 6 * time.Second }})
 	})
 	// The rail has it, forgets its key, and does not find it for a while.
 	w.rail.Plan(t, "rent", sim.Plan{
-		Submit: []sim.Fault{{Do: "drop", Executed: true, Times: -1}}, KeysKeptMS: 1200, UnknownForMS: 3_600_000,
+		Submit: []sim.Fault{{Do: "drop", Executed: true, Times: -1}}, KeysKeptMS: 4500, UnknownForMS: 3_600_000,
 	})
 	code, told := w.CLIPayout(t, w.in("rent"))
 	require.Equal(t, exitPending, code)
@@ -290,7 +291,7 @@ func TestPayoutKeyForgotten(t *testing.T) {
 func TestPayoutDecided(t *testing.T) {
 	t.Parallel()
 	w := newRailWorld(t, func(w *harness.World, rail *harness.Rail) {
-		w.StartFaultWorker(t, harness.FaultConfig{Env: rail.Env("KEYS_KEPT=100ms"), Options: impatient})
+		w.StartFaultWorker(t, harness.FaultConfig{Env: rail.Env(), Options: impatient})
 	})
 	lost := sim.Plan{Submit: []sim.Fault{{Do: "drop", Executed: true, Times: -1}}, UnknownForMS: 3_600_000}
 	park := func(t *testing.T, id string) workflows.PayoutInput {
