@@ -26,7 +26,11 @@ import (
 func main() {
 	ctx, stop := signal.NotifyContext(context.Background(), os.Interrupt, syscall.SIGTERM)
 	defer stop()
-	if err := run(ctx, os.Args[1:], os.Stdout, os.Stderr); err != nil {
+	work := func() error { return run(ctx, os.Args[1:], os.Stdout, os.Stderr) }
+	if len(os.Args) == 2 && os.Args[1] == templateWorker {
+		work = func() error { return runTemplateWorker(ctx) }
+	}
+	if err := work(); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {
 			return
 		}

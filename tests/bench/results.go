@@ -52,6 +52,8 @@ type temporalResults struct {
 	SingleP50          float64 `json:"single_p50_ms"`
 	Template           float64 `json:"template_per_s"`
 	TemplateP50        float64 `json:"template_p50_ms"`
+	TemplateApart      float64 `json:"template_apart_per_s"`
+	TemplateApartP50   float64 `json:"template_apart_p50_ms"`
 	SingleApart        float64 `json:"single_apart_per_s"`
 	SingleApartP50     float64 `json:"single_apart_p50_ms"`
 	Grouped256         float64 `json:"grouped256_per_s"`

@@ -2,9 +2,14 @@ package main
 
 import (
 	"context"
+	"log/slog"
+	"os"
 	"time"
 
 	"go.temporal.io/sdk/activity"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/contrib/envconfig"
+	sdklog "go.temporal.io/sdk/log"
 	"go.temporal.io/sdk/worker"
 	"go.temporal.io/sdk/workflow"
 
@@ -55,4 +60,40 @@ func middle(l ledger.Leg) string {
 		}
 	}
 	panic("three names are enough")
+}
+
+const (
+	// templateWorker is the argument with which this program is a worker for the template's shape, and no bench.
+	templateWorker = "template-worker"
+	templateQueue  = "template"
+	// envLedger names the ledger's database to it. Where Temporal is, Temporal's own variables say.
+	envLedger = "PAYONCE_BENCH_LEDGER"
+)
+
+// runTemplateWorker serves the template's shape until the context ends.
+func runTemplateWorker(ctx context.Context) error {
+	books, err := postgres.Open(ctx, postgres.Config{Name: ledgerName, URL: os.Getenv(envLedger)})
+	if err != nil {
+		return err
+	}
+	defer books.Close()
+	options, err := envconfig.LoadDefaultClientOptions()
+	if err != nil {
+		return err
+	}
+	options.Logger = sdklog.NewStructuredLogger(slog.New(slog.NewTextHandler(os.Stderr, &slog.HandlerOptions{Level: slog.LevelWarn})))
+	c, err := client.DialContext(ctx, options)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	pollers := worker.NewPollerBehaviorAutoscaling(worker.PollerBehaviorAutoscalingOptions{})
+	w := worker.New(c, templateQueue, worker.Options{WorkflowTaskPollerBehavior: pollers, ActivityTaskPollerBehavior: pollers})
+	registerTemplate(w, books)
+	if err := w.Start(); err != nil {
+		return err
+	}
+	<-ctx.Done()
+	w.Stop()
+	return nil
 }

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strconv"
 	"sync/atomic"
@@ -44,16 +45,20 @@ func (b *bench) temporal(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	template, err := b.world.startTemplateApart(ctx, b.stderr)
+	if err != nil {
+		return err
+	}
 	if err := b.apart(ctx, c); err != nil {
 		return err
 	}
-	return apart.stop()
+	return errors.Join(apart.stop(), template.stop())
 }
 
 func (b *bench) inOneProcess(ctx context.Context, c client.Client) error {
 	alone := transfers.New(c, transfers.Options{EagerStart: true})
 	grouped := transfers.New(c, transfers.Options{EagerStart: true, Group: &transfers.GroupOptions{}})
-	template := templateClient{c: c, eager: true}
+	template := templateClient{c: c, queue: workflows.TaskQueue, eager: true}
 	rounds := []*measurement{
 		{name: "one process, alone", callers: callersAlone, call: transfer(alone)},
 		{name: "one process, template", callers: callersAlone, call: template.transfer},
@@ -81,13 +86,18 @@ func (b *bench) inOneProcess(ctx context.Context, c client.Client) error {
 func (b *bench) apart(ctx context.Context, c client.Client) error {
 	alone := transfers.New(c, transfers.Options{})
 	grouped := transfers.New(c, transfers.Options{Group: &transfers.GroupOptions{}})
-	// The first answer says that the worker is there.
-	if err := transfer(alone)(ctx, 0); err != nil {
-		return err
+	template := templateClient{c: c, queue: templateQueue}
+	// The first answers say that the workers are there.
+	for _, call := range []func(context.Context, int64) error{transfer(alone), template.transfer} {
+		if err := call(ctx, 0); err != nil {
+			return err
+		}
 	}
 	rounds := []*measurement{
 		{name: "apart, alone", callers: callersAlone, call: transfer(alone)},
+		{name: "apart, template", callers: callersAlone, call: template.transfer},
 		{name: "apart, alone, one caller", callers: 1, call: transfer(alone)},
+		{name: "apart, template, one caller", callers: 1, call: template.transfer},
 		{name: "apart, grouped, 256 callers", callers: callersMany, call: transfer(grouped)},
 		{name: "apart, grouped, 1,024 callers", callers: callersMost, call: transfer(grouped)},
 	}
@@ -95,9 +105,10 @@ func (b *bench) apart(ctx context.Context, c client.Client) error {
 		return err
 	}
 	r := &b.results.Temporal
-	r.SingleApart, r.SingleApartP50 = rounds[0].rate(), rounds[1].p50()
-	r.Grouped256Apart, r.Grouped256ApartP50 = rounds[2].rate(), rounds[2].p50()
-	r.Grouped1024Apart = rounds[3].rate()
+	r.SingleApart, r.TemplateApart = rounds[0].rate(), rounds[1].rate()
+	r.SingleApartP50, r.TemplateApartP50 = rounds[2].p50(), rounds[3].p50()
+	r.Grouped256Apart, r.Grouped256ApartP50 = rounds[4].rate(), rounds[4].p50()
+	r.Grouped1024Apart = rounds[5].rate()
 	return nil
 }
 
@@ -169,12 +180,13 @@ var runName = "bench-" + strconv.FormatInt(time.Now().UnixNano(), 36)
 // templateClient starts transfers of the template's shape, as its starter does.
 type templateClient struct {
 	c     client.Client
+	queue string
 	eager bool
 }
 
 func (t templateClient) transfer(ctx context.Context, _ int64) error {
 	run, err := t.c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-		ID: "template/" + uuid.NewString(), TaskQueue: workflows.TaskQueue, EnableEagerStart: t.eager,
+		ID: "template/" + uuid.NewString(), TaskQueue: t.queue, EnableEagerStart: t.eager,
 	}, templateWorkflow, transferNumber.Add(1))
 	if err != nil {
 		return err

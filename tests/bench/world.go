@@ -152,8 +152,21 @@ type apart struct{ cmd *exec.Cmd }
 
 // startWorkerApart runs the worker program, with its own defaults.
 func (w *world) startWorkerApart(ctx context.Context, stderr io.Writer) (*apart, error) {
-	cmd := exec.CommandContext(ctx, filepath.Join(w.bin, "worker"), "run")
-	cmd.Env = append(os.Environ(), append(w.stack.Env(), "PAYONCE_LOG_LEVEL=warn", "PAYONCE_LISTEN=127.0.0.1:0")...)
+	return w.startApart(ctx, stderr, filepath.Join(w.bin, "worker"), "run")
+}
+
+// startTemplateApart runs a worker for the template's shape, which is this program.
+func (w *world) startTemplateApart(ctx context.Context, stderr io.Writer) (*apart, error) {
+	self, err := os.Executable()
+	if err != nil {
+		return nil, err
+	}
+	return w.startApart(ctx, stderr, self, templateWorker)
+}
+
+func (w *world) startApart(ctx context.Context, stderr io.Writer, program, command string) (*apart, error) {
+	cmd := exec.CommandContext(ctx, program, command)
+	cmd.Env = append(os.Environ(), append(w.stack.Env(), "PAYONCE_LOG_LEVEL=warn", "PAYONCE_LISTEN=127.0.0.1:0", envLedger+"="+w.ledgerURL())...)
 	cmd.Stdout, cmd.Stderr = stderr, stderr
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGTERM) }
 	cmd.WaitDelay = timeoutStop
