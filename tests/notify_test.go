@@ -19,6 +19,7 @@ import (
 	"go.temporal.io/api/enums/v1"
 
 	"payonce/activities"
+	"payonce/internal/railsim/sim"
 	"payonce/ledger"
 	"payonce/starter/transfers"
 	"payonce/tests/harness"
@@ -377,4 +378,23 @@ func TestNotifyRetryAfter(t *testing.T) {
 	got := ops.await(t, 3)
 	require.GreaterOrEqual(t, got[1].at.Sub(got[0].at), 1900*time.Millisecond)
 	require.GreaterOrEqual(t, got[2].at.Sub(got[1].at), 2900*time.Millisecond)
+}
+
+// Both ends of a payout that bounces are told, by the worker as it is in production.
+func TestPayoutTellsBothEnds(t *testing.T) {
+	t.Parallel()
+	ops := newReceiver(t, nil)
+	var worker *harness.Worker
+	w := newRailWorld(t, func(w *harness.World, rail *harness.Rail) {
+		worker = w.StartWorker(t, harness.WorkerConfig{Env: append(rail.Env(), notifyEnv(nil, map[string]*receiver{"ops": ops})...)})
+	})
+	w.rail.Plan(t, "rent", sim.Plan{Callbacks: sim.Callbacks{URL: w.rail.CallbackURL(t, worker.Output)}})
+	code, _ := w.CLIPayout(t, w.in("rent"), "--notify=ops")
+	require.Equal(t, exitDone, code)
+	require.Equal(t, "notify/ops/payout/rent/settled", ops.await(t, 1)[0].id)
+
+	w.rail.Decide(t, "rent", "returned")
+	bounced := ops.await(t, 2)[1]
+	require.Equal(t, "notify/ops/payout/rent/returned", bounced.id)
+	require.Contains(t, bounced.body, `"type":"payout.returned"`)
 }

@@ -3,6 +3,7 @@ package workflows
 import (
 	"fmt"
 	"maps"
+	"strings"
 	"time"
 
 	"payonce/activities"
@@ -78,7 +79,7 @@ type PayoutInput struct {
 	Amount string `json:"amount"`
 	Asset  string `json:"asset"`
 	// Memo goes to the rail too; Metadata does not. Both are kept with the entries, and are not part of what makes two requests
-	// the same.
+	// the same. Names of metadata that begin with payonce- are the payout's own.
 	Memo     string            `json:"memo,omitempty"`
 	Metadata map[string]string `json:"metadata,omitempty"`
 	// Notify names endpoints to be told of each end, as a transfer's; what bounces has a second one.
@@ -109,7 +110,11 @@ func PayoutOf(id string, reserve *activities.OperationView) (in PayoutInput, ok 
 	}
 	//workflowcheck:ignore from a map to a map, in whatever order
 	maps.Copy(in.Metadata, reserve.Metadata)
+	if names := in.Metadata[metadataNotify]; names != "" {
+		in.Notify = strings.Split(names, ",")
+	}
 	delete(in.Metadata, metadataRun)
+	delete(in.Metadata, metadataNotify)
 	return in, true
 }
 
@@ -147,14 +152,28 @@ func ParsePayout(in PayoutInput) (ParsedPayout, error) {
 	if p.Asset, p.Amount, err = parseMoney(in.Amount, in.Asset); err != nil {
 		return p, err
 	}
-	if len(in.Metadata) == ledger.MetadataEntriesMax {
-		return p, &ledger.InvalidError{Field: "metadata", Reason: fmt.Sprintf("it has %d entries; a payout adds one of its own, so at most %d are allowed",
-			len(in.Metadata), ledger.MetadataEntriesMax-1)}
+	if err := checkPayoutMetadata(in.Metadata); err != nil {
+		return p, err
 	}
 	if err := checkNotify(in.Notify); err != nil {
 		return p, err
 	}
 	return p, ledger.CheckNotes(in.Memo, in.Metadata)
+}
+
+// checkPayoutMetadata leaves room for what a payout keeps with its reserve.
+func checkPayoutMetadata(metadata map[string]string) error {
+	if entriesMax := ledger.MetadataEntriesMax - metadataAdded; len(metadata) > entriesMax {
+		return &ledger.InvalidError{Field: "metadata", Reason: fmt.Sprintf("it has %d entries; a payout adds %d of its own, so at most %d are allowed",
+			len(metadata), metadataAdded, entriesMax)}
+	}
+	//workflowcheck:ignore the answer is the same in whatever order
+	for name := range metadata {
+		if strings.HasPrefix(name, metadataOurs) {
+			return &ledger.InvalidError{Field: "metadata", Reason: "names that begin with " + metadataOurs + " are a payout's own"}
+		}
+	}
+	return nil
 }
 
 // PayoutResult is how a payout ended.

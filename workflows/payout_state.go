@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	"go.temporal.io/sdk/workflow"
@@ -65,8 +66,14 @@ type contradiction struct {
 	text string
 }
 
-// metadataRun is kept with a reserve: the run that has made it. Only if that is this very run, nobody has submitted before.
-const metadataRun = "payonce-run"
+// What is kept with a reserve beside the client's metadata: the run that has made it, since only if that is this very run nobody
+// has submitted before; and who is to be told, so that a payout that is opened again tells them too.
+const (
+	metadataOurs   = "payonce-"
+	metadataRun    = metadataOurs + "run"
+	metadataNotify = metadataOurs + "notify"
+	metadataAdded  = 2
+)
 
 // newPayout checks the request and answers queries and updates from then on.
 func (w *Workflows) newPayout(ctx workflow.Context, input PayoutInput) (*payout, error) {
@@ -92,9 +99,13 @@ func (w *Workflows) newPayout(ctx workflow.Context, input PayoutInput) (*payout,
 func (p *payout) reserve() step {
 	s := p.step(StepReserve, ledger.KindReserve, "Reserve", p.parsed.From.Name, ledger.RailAccount(p.parsed.Rail))
 	s.resolve = StepResolveReserve
-	s.input.Metadata = map[string]string{metadataRun: p.runID}
+	s.input.Metadata = make(map[string]string, len(p.about.metadata)+metadataAdded)
 	//workflowcheck:ignore from a map to a map, in whatever order
 	maps.Copy(s.input.Metadata, p.about.metadata)
+	s.input.Metadata[metadataRun] = p.runID
+	if names := p.status.Request.Notify; len(names) > 0 {
+		s.input.Metadata[metadataNotify] = strings.Join(names, ",")
+	}
 	return s
 }
 

@@ -618,6 +618,13 @@ func TestPayoutMalformed(t *testing.T) {
 		"blank payee":   func(in *workflows.PayoutInput) { in.Payee = map[string]string{"iban": ""} },
 		"zero":          func(in *workflows.PayoutInput) { in.Amount = "0" },
 		"another scale": func(in *workflows.PayoutInput) { in.Amount = "1.001" },
+		"own metadata":  func(in *workflows.PayoutInput) { in.Metadata = map[string]string{"payonce-run": "another"} },
+		"too much metadata": func(in *workflows.PayoutInput) {
+			in.Metadata = make(map[string]string)
+			for i := range ledger.MetadataEntriesMax - 1 {
+				in.Metadata[fmt.Sprint(i)] = "x"
+			}
+		},
 	} {
 		in := payoutIn
 		change(&in)
