@@ -4,15 +4,14 @@ import (
 	"crypto/x509"
 	"errors"
 	"fmt"
-	"net"
 	"net/url"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"payonce/internal/secret"
+	"payonce/internal/setting"
 )
 
 // EnvRails names the rails and where they are: "bank=https://bank.example/v1,card=https://…".
@@ -63,20 +62,14 @@ func DefaultTimeouts() Timeouts {
 	return Timeouts{Connect: 5 * time.Second, Headers: 20 * time.Second, Whole: 25 * time.Second}
 }
 
-// Env is the environment that settings are read from.
-type Env interface {
-	LookupEnv(name string) (string, bool)
-	Environ() []string
-}
-
 var railName = regexp.MustCompile(`^[a-z][a-z0-9-]{0,31}$`)
 
 // ReadSettings reads the settings of all rails, in the order of RAILS; none if that is not set. Each wrong setting is told
 // to fail, without anything secret in it; the settings are for use only if there was none.
-func ReadSettings(env Env, fail func(variable, reason string)) []Settings {
-	r := reader{env: env, fail: fail, read: map[string]bool{}}
+func ReadSettings(env setting.Env, fail func(variable, reason string)) []Settings {
+	r := reader{setting.NewReader(env, fail)}
 	var all []Settings
-	for i, entry := range r.entries() {
+	for i, entry := range r.Entries(EnvRails) {
 		name, address, _ := strings.Cut(entry, "=")
 		name, address = strings.TrimSpace(name), strings.TrimSpace(address)
 		switch {
@@ -90,110 +83,37 @@ func ReadSettings(env Env, fail func(variable, reason string)) []Settings {
 			all = append(all, r.rail(name, address))
 		}
 	}
-	r.checkOthers()
+	r.CheckOthers(envPrefix, fmt.Sprintf("no rail of %s has such a setting", EnvRails))
 	return all
 }
 
-// reader reads variables and remembers which.
-type reader struct {
-	env  Env
-	fail func(variable, reason string)
-	read map[string]bool
-}
-
-func (r *reader) get(variable string) string {
-	r.read[variable] = true
-	value, _ := r.env.LookupEnv(variable)
-	return strings.TrimSpace(value)
-}
-
-func (r *reader) entries() []string {
-	list := r.get(EnvRails)
-	if list == "" {
-		return nil
-	}
-	return strings.Split(list, ",")
-}
+type reader struct{ *setting.Reader }
 
 func (r *reader) rail(name, address string) Settings {
-	variable := func(setting string) string {
-		return envPrefix + strings.ToUpper(strings.ReplaceAll(name, "-", "_")) + "_" + setting
-	}
+	variable := func(of string) string { return setting.Of(envPrefix, name, of) }
 	s := Settings{
 		Name:       name,
 		URL:        strings.TrimRight(address, "/"),
-		Token:      secret.Text(r.get(variable(envToken))),
-		HMACSecret: secret.Text(r.get(variable(envHMACSecret))),
-		Roots:      r.roots(variable(envCAFile)),
-		PlainHTTP:  r.yes(variable(envPlainHTTP)),
-		KeysKept:   r.duration(variable(envKeysKept), KeysKeptDefault),
+		Token:      secret.Text(r.Get(variable(envToken))),
+		HMACSecret: secret.Text(r.Get(variable(envHMACSecret))),
+		Roots:      r.Roots(variable(envCAFile)),
+		PlainHTTP:  r.Yes(variable(envPlainHTTP)),
+		KeysKept:   r.Duration(variable(envKeysKept), KeysKeptDefault),
 		Timeouts:   DefaultTimeouts(),
 	}
 	if _, err := parseBase(s.URL, s.PlainHTTP); err != nil {
-		r.fail(EnvRails, fmt.Sprintf("the rail %s: %s", name, err))
+		r.Fail(EnvRails, fmt.Sprintf("the rail %s: %s", name, err))
 	}
 	if s.Token == "" && s.HMACSecret == "" {
-		r.fail(variable(envToken), fmt.Sprintf("set it, or %s, or both: a rail must know who asks", variable(envHMACSecret)))
+		r.Fail(variable(envToken), fmt.Sprintf("set it, or %s, or both: a rail must know who asks", variable(envHMACSecret)))
 	}
 	if strings.ContainsFunc(s.Token.Reveal(), func(c rune) bool { return c <= ' ' || c > '~' }) {
-		r.fail(variable(envToken), "it has a blank, or a character that no header can carry")
+		r.Fail(variable(envToken), "it has a blank, or a character that no header can carry")
 	}
 	if n := len(s.HMACSecret); 0 < n && n < hmacSecretBytesMin {
-		r.fail(variable(envHMACSecret), fmt.Sprintf("it has %d bytes; at least %d make it safe", n, hmacSecretBytesMin))
+		r.Fail(variable(envHMACSecret), fmt.Sprintf("it has %d bytes; at least %d make it safe", n, hmacSecretBytesMin))
 	}
 	return s
-}
-
-// checkOthers finds what was meant for a rail and read by none: a misspelt CA file would be one that nobody asks for.
-func (r *reader) checkOthers() {
-	for _, pair := range r.env.Environ() {
-		variable, value, _ := strings.Cut(pair, "=")
-		if strings.HasPrefix(variable, envPrefix) && value != "" && !r.read[variable] {
-			r.fail(variable, fmt.Sprintf("no rail of %s has such a setting", EnvRails))
-		}
-	}
-}
-
-func (r *reader) roots(variable string) *x509.CertPool {
-	file := r.get(variable)
-	if file == "" {
-		return nil
-	}
-	pem, err := os.ReadFile(file)
-	if err != nil {
-		r.fail(variable, err.Error())
-		return nil
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(pem) {
-		r.fail(variable, fmt.Sprintf("%s has no certificate in PEM form", file))
-	}
-	return roots
-}
-
-func (r *reader) yes(variable string) bool {
-	switch value := r.get(variable); value {
-	case "", "false":
-		return false
-	case "true":
-		return true
-	default:
-		r.fail(variable, fmt.Sprintf("%q is not true or false", value))
-		return false
-	}
-}
-
-func (r *reader) duration(variable string, byDefault time.Duration) time.Duration {
-	value := r.get(variable)
-	if value == "" {
-		return byDefault
-	}
-	d, err := time.ParseDuration(value)
-	if err != nil || d <= 0 {
-		r.fail(variable, fmt.Sprintf("%q is not a duration above zero, such as 30s or 24h", value))
-		return byDefault
-	}
-	return d
 }
 
 // parseBase reads a rail's address. The error has no part of it.
@@ -208,14 +128,10 @@ func parseBase(address string, plainHTTP bool) (*url.URL, error) {
 		return nil, errors.New("its URL must end with its path")
 	case base.Scheme != "https" && base.Scheme != "http":
 		return nil, errors.New("its URL must begin with https://")
-	case base.Scheme == "http" && !plainHTTP && !isLoopback(base.Hostname()):
+	case base.Scheme == "http" && !plainHTTP && !setting.IsLoopback(base.Hostname()):
 		return nil, errors.New("its URL must begin with https://: http would show the token and the payee to whoever is between")
 	}
 	base.Path = strings.TrimRight(base.Path, "/")
 	base.RawPath = strings.TrimRight(base.RawPath, "/")
 	return base, nil
-}
-
-func isLoopback(host string) bool {
-	return host == "localhost" || net.ParseIP(host).IsLoopback()
 }

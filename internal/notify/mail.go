@@ -19,6 +19,7 @@ import (
 	gomail "github.com/wneessen/go-mail"
 
 	"payonce/activities"
+	"payonce/internal/setting"
 )
 
 // mailbox is an endpoint that is told by e-mail.
@@ -75,7 +76,7 @@ func (m *mailbox) send(ctx context.Context, message *gomail.Msg) error {
 		return connection, err
 	}
 	policy := gomail.TLSMandatory
-	if isLoopback(m.server.Host) {
+	if setting.IsLoopback(m.server.Host) {
 		policy = gomail.TLSOpportunistic
 	}
 	options := []gomail.Option{

@@ -5,16 +5,15 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"net"
 	"net/mail"
 	"net/url"
-	"os"
 	"slices"
 	"strconv"
 	"strings"
 
 	"payonce/activities"
 	"payonce/internal/secret"
+	"payonce/internal/setting"
 	"payonce/workflows"
 )
 
@@ -26,7 +25,7 @@ const (
 	EnvAllowPrivate = "NOTIFY_ALLOW_PRIVATE"
 	EnvCAFile       = "NOTIFY_CA_FILE"
 	EnvPrefix       = "NOTIFY_"
-	envSecrets      = "_SECRETS"
+	envSecrets      = "SECRETS"
 )
 
 // The bounds of a signing secret, by Standard Webhooks.
@@ -69,12 +68,6 @@ type SMTP struct {
 	Password secret.Text
 }
 
-// Env is the environment that settings are read from.
-type Env interface {
-	LookupEnv(name string) (string, bool)
-	Environ() []string
-}
-
 // New returns the endpoints by their names. It opens no connection. The error is of the settings.
 func New(s Settings) (map[string]activities.Notifier, error) {
 	endpoints := make(map[string]activities.Notifier, len(s.Endpoints))
@@ -94,11 +87,11 @@ func New(s Settings) (map[string]activities.Notifier, error) {
 
 // ReadSettings reads the settings of all endpoints, in the order of NOTIFY; none if that is not set. Each wrong setting is told
 // to fail, without anything secret in it; the settings are for use only if there was none.
-func ReadSettings(env Env, fail func(variable, reason string)) Settings {
-	r := reader{env: env, fail: fail, read: map[string]bool{}}
-	s := Settings{SMTP: r.smtp(), From: r.from(), Roots: r.roots(), AllowPrivate: r.yes(EnvAllowPrivate)}
+func ReadSettings(env setting.Env, fail func(variable, reason string)) Settings {
+	r := reader{setting.NewReader(env, fail)}
+	s := Settings{SMTP: r.smtp(), From: r.from(), Roots: r.Roots(EnvCAFile), AllowPrivate: r.Yes(EnvAllowPrivate)}
 	mails := false
-	for i, entry := range r.entries() {
+	for i, entry := range r.Entries(EnvNotify) {
 		name, address, _ := strings.Cut(entry, "=")
 		name, address = strings.TrimSpace(name), strings.TrimSpace(address)
 		switch {
@@ -114,63 +107,44 @@ func ReadSettings(env Env, fail func(variable, reason string)) Settings {
 			s.Endpoints = append(s.Endpoints, endpoint)
 		}
 	}
-	if mails && r.get(EnvSMTP) == "" {
+	if mails && r.Get(EnvSMTP) == "" {
 		fail(EnvSMTP, "it is needed for an endpoint that is a mailto: the server that takes the e-mail, smtp://USER:PASSWORD@HOST:587")
 	}
-	if mails && r.get(EnvFrom) == "" {
+	if mails && r.Get(EnvFrom) == "" {
 		fail(EnvFrom, "it is needed for an endpoint that is a mailto: who the e-mail is from, such as payonce@example.com")
 	}
-	r.checkOthers()
+	r.CheckOthers(EnvPrefix, "no endpoint of NOTIFY has such a setting")
 	return s
 }
 
-// reader reads variables and remembers which.
-type reader struct {
-	env  Env
-	fail func(variable, reason string)
-	read map[string]bool
-}
-
-func (r *reader) get(variable string) string {
-	r.read[variable] = true
-	value, _ := r.env.LookupEnv(variable)
-	return strings.TrimSpace(value)
-}
-
-func (r *reader) entries() []string {
-	list := r.get(EnvNotify)
-	if list == "" {
-		return nil
-	}
-	return strings.Split(list, ",")
-}
+type reader struct{ *setting.Reader }
 
 func (r *reader) endpoint(name, address string, allowPrivate bool) Endpoint {
 	endpoint := Endpoint{Name: name}
 	if list, ok := strings.CutPrefix(address, "mailto:"); ok {
 		to, err := parseMailto(list)
 		if err != nil {
-			r.fail(EnvNotify, fmt.Sprintf("the endpoint %s: %s", name, err))
+			r.Fail(EnvNotify, fmt.Sprintf("the endpoint %s: %s", name, err))
 		}
 		endpoint.To = to
 		return endpoint
 	}
 	if _, err := parseWebhookURL(address, allowPrivate); err != nil {
-		r.fail(EnvNotify, fmt.Sprintf("the endpoint %s: %s", name, err))
+		r.Fail(EnvNotify, fmt.Sprintf("the endpoint %s: %s", name, err))
 	}
 	endpoint.URL = secret.Text(address)
-	variable := EnvPrefix + strings.ToUpper(strings.ReplaceAll(name, "-", "_")) + envSecrets
-	for one := range strings.SplitSeq(r.get(variable), ",") {
+	variable := setting.Of(EnvPrefix, name, envSecrets)
+	for one := range strings.SplitSeq(r.Get(variable), ",") {
 		if one = strings.TrimSpace(one); one != "" {
 			endpoint.Secrets = append(endpoint.Secrets, secret.Text(one))
 		}
 	}
 	if len(endpoint.Secrets) == 0 {
-		r.fail(variable, "it is needed: without a signature, anybody could send what the endpoint gets")
+		r.Fail(variable, "it is needed: without a signature, anybody could send what the endpoint gets")
 	}
 	for _, one := range endpoint.Secrets {
 		if checkSecret(one) != nil {
-			r.fail(variable, errSecret.Error())
+			r.Fail(variable, errSecret.Error())
 			break
 		}
 	}
@@ -198,9 +172,9 @@ func parseWebhookURL(address string, allowPrivate bool) (*url.URL, error) {
 		return nil, errors.New("its URL must end before #")
 	case at.Scheme == "https":
 		return at, nil
-	case at.Scheme == "http" && isLoopback(at.Hostname()) && allowPrivate:
+	case at.Scheme == "http" && setting.IsLoopback(at.Hostname()) && allowPrivate:
 		return at, nil
-	case at.Scheme == "http" && isLoopback(at.Hostname()):
+	case at.Scheme == "http" && setting.IsLoopback(at.Hostname()):
 		return nil, fmt.Errorf("its URL must begin with https://, or, to this machine, with http:// when %s is true", EnvAllowPrivate)
 	default:
 		return nil, errors.New("its URL must begin with https://")
@@ -222,13 +196,13 @@ func parseMailto(list string) ([]*mail.Address, error) {
 }
 
 func (r *reader) smtp() SMTP {
-	value := r.get(EnvSMTP)
+	value := r.Get(EnvSMTP)
 	if value == "" {
 		return SMTP{}
 	}
 	at, err := url.Parse(value)
 	if err != nil || at.Scheme != "smtp" || at.Hostname() == "" || strings.Trim(at.Path, "/") != "" || at.RawQuery != "" {
-		r.fail(EnvSMTP, "it can't be read: it must be like smtp://USER:PASSWORD@HOST:587, special characters percent-encoded")
+		r.Fail(EnvSMTP, "it can't be read: it must be like smtp://USER:PASSWORD@HOST:587, special characters percent-encoded")
 		return SMTP{}
 	}
 	s := SMTP{Host: at.Hostname(), Port: smtpPortDefault, User: at.User.Username()}
@@ -237,61 +211,20 @@ func (r *reader) smtp() SMTP {
 	}
 	if port := at.Port(); port != "" {
 		if s.Port, err = strconv.Atoi(port); err != nil || s.Port < 1 || s.Port > 65535 {
-			r.fail(EnvSMTP, "its port is not one from 1 to 65535")
+			r.Fail(EnvSMTP, "its port is not one from 1 to 65535")
 		}
 	}
 	return s
 }
 
 func (r *reader) from() *mail.Address {
-	value := r.get(EnvFrom)
+	value := r.Get(EnvFrom)
 	if value == "" {
 		return nil
 	}
 	from, err := mail.ParseAddress(value)
 	if err != nil {
-		r.fail(EnvFrom, fmt.Sprintf("%q is not an address such as payonce@example.com", value))
+		r.Fail(EnvFrom, fmt.Sprintf("%q is not an address such as payonce@example.com", value))
 	}
 	return from
 }
-
-func (r *reader) roots() *x509.CertPool {
-	file := r.get(EnvCAFile)
-	if file == "" {
-		return nil
-	}
-	pem, err := os.ReadFile(file)
-	if err != nil {
-		r.fail(EnvCAFile, err.Error())
-		return nil
-	}
-	roots := x509.NewCertPool()
-	if !roots.AppendCertsFromPEM(pem) {
-		r.fail(EnvCAFile, file+" has no certificate in PEM form")
-	}
-	return roots
-}
-
-func (r *reader) yes(variable string) bool {
-	switch value := r.get(variable); value {
-	case "", "false":
-		return false
-	case "true":
-		return true
-	default:
-		r.fail(variable, fmt.Sprintf("%q is not true or false", value))
-		return false
-	}
-}
-
-// checkOthers finds what was meant for an endpoint and read by none.
-func (r *reader) checkOthers() {
-	for _, pair := range r.env.Environ() {
-		variable, value, _ := strings.Cut(pair, "=")
-		if strings.HasPrefix(variable, EnvPrefix) && value != "" && !r.read[variable] {
-			r.fail(variable, "no endpoint of NOTIFY has such a setting")
-		}
-	}
-}
-
-func isLoopback(host string) bool { return host == "localhost" || net.ParseIP(host).IsLoopback() }

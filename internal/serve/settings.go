@@ -17,6 +17,7 @@ import (
 
 	"payonce/internal/httprail"
 	"payonce/internal/notify"
+	"payonce/internal/setting"
 	"payonce/ledger"
 	"payonce/ledger/postgres"
 	"payonce/workflows"
@@ -72,8 +73,8 @@ func ReadSettings(env envconfig.EnvLookup) (Settings, error) {
 	r := reader{env: env}
 	s := Settings{
 		Ledgers:     r.ledgers(EnvDatabaseURL, EnvLedgers),
-		Rails:       httprail.ReadSettings(env, func(variable, reason string) { r.fail(variable, "%s", reason) }),
-		Notify:      notify.ReadSettings(env, func(variable, reason string) { r.fail(variable, "%s", reason) }),
+		Rails:       httprail.ReadSettings(env, r.told),
+		Notify:      notify.ReadSettings(env, r.told),
 		Temporal:    r.temporal(),
 		Listen:      r.listen(),
 		StopTimeout: r.duration(EnvStopTimeout, stopTimeoutDefault),
@@ -144,6 +145,8 @@ func (r *reader) fail(variable, format string, args ...any) {
 	r.errs = append(r.errs, &SettingError{Variable: variable, Reason: fmt.Sprintf(format, args...)})
 }
 
+func (r *reader) told(variable, reason string) { r.fail(variable, "%s", reason) }
+
 // get is a variable's value; an empty one is as good as none.
 func (r *reader) get(variable string) string {
 	value, _ := r.env.LookupEnv(variable)
@@ -212,16 +215,7 @@ func (r *reader) folder(variable string) string {
 }
 
 func (r *reader) duration(variable string, byDefault time.Duration) time.Duration {
-	value := r.get(variable)
-	if value == "" {
-		return byDefault
-	}
-	d, err := time.ParseDuration(value)
-	if err != nil || d <= 0 {
-		r.fail(variable, "%q is not a duration above zero, such as 30s or 24h", value)
-		return byDefault
-	}
-	return d
+	return setting.NewReader(r.env, r.told).Duration(variable, byDefault)
 }
 
 func (r *reader) integer(variable string, byDefault, low, high int) int {

@@ -115,7 +115,7 @@ var rules = []rule{
 	{
 		of:    "payonce/internal/httprail",
 		why:   "the wire knows what a rail is asked, and what money looks like",
-		only:  []string{"payonce/activities", "payonce/internal/secret", "payonce/ledger"},
+		only:  []string{"payonce/activities", "payonce/internal/secret", "payonce/internal/setting", "payonce/ledger"},
 		never: append([]string{"payonce/workflows", "payonce/ledger/postgres"}, databases...),
 	},
 	{
@@ -124,6 +124,7 @@ var rules = []rule{
 		only: []string{
 			"payonce/activities",
 			"payonce/internal/secret",
+			"payonce/internal/setting",
 			"payonce/workflows",
 			"github.com/standard-webhooks/standard-webhooks/libraries/go",
 			"github.com/wneessen/go-mail",
@@ -143,6 +144,11 @@ var rules = []rule{
 	{
 		of:   "payonce/internal/secret",
 		why:  "what hides secrets needs nothing that could show them",
+		only: []string{},
+	},
+	{
+		of:   "payonce/internal/setting",
+		why:  "how a setting is read says nothing of what it is for",
 		only: []string{},
 	},
 	{
