@@ -227,13 +227,7 @@ func (a *app) reportPayout(view payoutView) error {
 	if view.Steps == nil {
 		view.Steps = []workflows.StepReport{}
 	}
-	if err := a.print(view, view.text); err != nil {
-		return err
-	}
-	if code := exitOfState(view.State); code != exitDone {
-		return &exitError{code: code}
-	}
-	return nil
+	return a.reportState(view.State, view, view.text)
 }
 
 func (v *payoutView) text(w io.Writer) error {

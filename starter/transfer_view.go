@@ -49,10 +49,15 @@ func (a *app) reportTransfer(view transferView) error {
 	if view.Steps == nil {
 		view.Steps = []workflows.StepReport{}
 	}
-	if err := a.print(view, view.text); err != nil {
+	return a.reportState(view.State, view, view.text)
+}
+
+// reportState prints what is in a state. Its error is the exit code for that.
+func (a *app) reportState(state workflows.State, view any, text func(io.Writer) error) error {
+	if err := a.print(view, text); err != nil {
 		return err
 	}
-	if code := exitOfState(view.State); code != exitDone {
+	if code := exitOfState(state); code != exitDone {
 		return &exitError{code: code}
 	}
 	return nil

@@ -165,7 +165,7 @@ func (c *chunk) lookUp(ctx workflow.Context, i int) (end GroupEnd, ok bool) {
 	for _, step := range []Step{StepPost, StepWithdraw, StepDeposit, StepRefund} {
 		ask.Keys = append(ask.Keys, StepKey(TransferWorkflowID(in.ID), step))
 	}
-	found := make(map[Step]*activities.OperationView)
+	found := make(Recorded)
 	for _, name := range ledgers {
 		var list activities.OperationList
 		options := c.options.Ask.durable(LedgerTaskQueue(name), "look up "+in.ID)
@@ -191,13 +191,8 @@ func (c *chunk) lookUp(ctx workflow.Context, i int) (end GroupEnd, ok bool) {
 }
 
 // endOfRecorded is the end of a transfer that somebody else has carried out, by its recorded steps.
-func endOfRecorded(found map[Step]*activities.OperationView) (end GroupEnd, ok bool) {
-	state, why := Recall(func(step Step) (ledger.OutcomeState, ledger.Code) {
-		if operation := found[step]; operation != nil {
-			return operation.State, operation.Code
-		}
-		return "", ""
-	})
+func endOfRecorded(found Recorded) (end GroupEnd, ok bool) {
+	state, why := Recall(found.Outcome)
 	if state == "" {
 		return end, false
 	}

@@ -1,6 +1,20 @@
 package workflows
 
-import "payonce/ledger"
+import (
+	"payonce/activities"
+	"payonce/ledger"
+)
+
+// Recorded are recorded operations by the steps that they are.
+type Recorded map[Step]*activities.OperationView
+
+// Outcome is what Recall and RecallPayout ask for.
+func (r Recorded) Outcome(step Step) (ledger.OutcomeState, ledger.Code) {
+	if operation := r[step]; operation != nil {
+		return operation.State, operation.Code
+	}
+	return "", ""
+}
 
 // Recall is the protocol's table, read backwards: how a transfer has ended, by what the ledgers have recorded of its steps post,
 // withdraw, deposit and refund. recorded returns "" for a step that has no outcome on the ledgers that were asked. why is the

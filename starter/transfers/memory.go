@@ -42,7 +42,7 @@ func (c *Client) remembered(ctx context.Context, id string) (Status, error) {
 func recall(id string, operations []activities.OperationView) Status {
 	status := unknownStatus(workflows.TransferInput{ID: id}, "")
 	status.Steps = []workflows.StepReport{}
-	outcomes := make(map[workflows.Step]*activities.OperationView)
+	outcomes := make(workflows.Recorded)
 	for i := range operations {
 		operation := &operations[i]
 		step := workflows.Step(operation.Kind)
@@ -57,12 +57,7 @@ func recall(id string, operations []activities.OperationView) Status {
 	}
 	status.Notes = []string{"read from the ledgers, which remember it"}
 
-	state, whyStep := workflows.Recall(func(step workflows.Step) (ledger.OutcomeState, ledger.Code) {
-		if operation := outcomes[step]; operation != nil {
-			return operation.State, operation.Code
-		}
-		return "", ""
-	})
+	state, whyStep := workflows.Recall(outcomes.Outcome)
 	if state == "" {
 		status.Detail = "its last step has no outcome on the ledgers that were asked: start it again with the same ID, and it goes on from where it stopped"
 		return status

@@ -10,7 +10,6 @@ import (
 	"go.temporal.io/sdk/client"
 
 	"payonce/activities"
-	"payonce/ledger"
 	"payonce/starter/asking"
 	"payonce/starter/diagnosis"
 	"payonce/workflows"
@@ -296,7 +295,7 @@ func (c *Client) rememberedPayout(ctx context.Context, id string) (PayoutStatus,
 func recallPayout(id string, operations []activities.OperationView) (PayoutStatus, error) {
 	status := unknownPayout(workflows.PayoutInput{ID: id}, "")
 	status.Notes = []string{"read from the ledgers, which remember it"}
-	outcomes := make(map[workflows.Step]*activities.OperationView)
+	outcomes := make(workflows.Recorded)
 	for i := range operations {
 		operation := &operations[i]
 		outcome := operation.StepOutcome
@@ -313,12 +312,7 @@ func recallPayout(id string, operations []activities.OperationView) (PayoutStatu
 	if status.Request, ok = workflows.PayoutOf(id, reserve); !ok {
 		return PayoutStatus{}, fmt.Errorf("the reserve %q is of no payout", reserve.Key)
 	}
-	end := workflows.RecallPayout(func(step workflows.Step) (ledger.OutcomeState, ledger.Code) {
-		if operation := outcomes[step]; operation != nil {
-			return operation.State, operation.Code
-		}
-		return "", ""
-	})
+	end := workflows.RecallPayout(outcomes.Outcome)
 	if end == "" {
 		status.Detail = "money is reserved for it, and the ledgers have no end of it: start it again with the same ID, and its rail is asked"
 		return status, nil
