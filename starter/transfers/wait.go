@@ -119,8 +119,9 @@ func resultOf[Result any](ctx context.Context, c *Client, workflowID, runID stri
 	}
 }
 
-// running tells where a running transfer stands, from the server's record and, if that says that it is parked or nothing,
-// or if everything is wanted, from the workflow itself.
+// running tells where a running transfer stands, from the server's record and, if that says that it is parked, or if everything
+// is wanted, from the workflow itself. One that is parked has said so in its search attributes; one that has not been through its
+// first attempts has none.
 func (c *Client) running(ctx context.Context, id, runID string, everything bool) (Status, error) {
 	description, err := c.temporal.DescribeWorkflow(ctx, workflows.TransferWorkflowID(id), runID)
 	if err != nil {
@@ -130,7 +131,7 @@ func (c *Client) running(ctx context.Context, id, runID string, everything bool)
 }
 
 func (c *Client) runningAs(ctx context.Context, id string, description *client.WorkflowExecutionDescription, everything bool) (Status, error) {
-	recorded, known := description.TypedSearchAttributes.GetKeyword(workflows.SearchAttributeState)
+	recorded, _ := description.TypedSearchAttributes.GetKeyword(workflows.SearchAttributeState)
 	state := workflows.State(recorded)
 	var status Status
 	status.State = workflows.StateRunning
@@ -138,7 +139,7 @@ func (c *Client) runningAs(ctx context.Context, id string, description *client.W
 	if state == workflows.StateParked {
 		status.State = state
 	}
-	if known && state != workflows.StateParked && !everything {
+	if state != workflows.StateParked && !everything {
 		return status, nil
 	}
 	runID := description.WorkflowExecution.RunID
