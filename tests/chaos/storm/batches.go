@@ -87,15 +87,20 @@ func (r *round) submit(ctx context.Context, b *bundle) {
 	for _, in := range b.rows {
 		r.noteChoking(in)
 	}
+	file := r.read(ctx, b)
+	if file == nil {
+		return
+	}
+	defer file.Close()
 	name := b.rows[0].ID
 	random := stream(r.config.Seed, name+" batch")
 	var all sync.WaitGroup
 	if b.terminate {
 		blows := stream(r.config.Seed, name+" batch blow")
-		all.Go(func() { r.terminateBatch(ctx, b, blows) })
+		all.Go(func() { r.terminateBatch(ctx, b, file.ID, blows) })
 	}
 	if b.program && r.world.config.Starter != "" {
-		r.runBatchProgram(ctx, b, random)
+		r.runBatchProgram(ctx, b, file, random)
 	}
 	for i := range b.copies {
 		random := stream(r.config.Seed, fmt.Sprint(name, " batch ", i))
@@ -178,13 +183,8 @@ func (r *round) recordRows(client string, begun time.Time, ends []transfers.Batc
 }
 
 // terminateBatch terminates the workflow of a batch, or of its first chunk, once it has been started.
-func (r *round) terminateBatch(ctx context.Context, b *bundle, random *rand.Rand) {
-	file := r.read(ctx, b)
-	if file == nil {
-		return
-	}
-	defer file.Close()
-	workflowID := pick(random, []string{workflows.BatchWorkflowID(file.ID), workflows.BatchChunkWorkflowID(file.ID, 0)})
+func (r *round) terminateBatch(ctx context.Context, b *bundle, id string, random *rand.Rand) {
+	workflowID := pick(random, []string{workflows.BatchWorkflowID(id), workflows.BatchChunkWorkflowID(id, 0)})
 	if pause(ctx, b.blowAfter) != nil {
 		return
 	}
@@ -201,12 +201,7 @@ func (r *round) terminateBatch(ctx context.Context, b *bundle, random *rand.Rand
 }
 
 // runBatchProgram submits a batch with the starter program, and kills it after a time.
-func (r *round) runBatchProgram(ctx context.Context, b *bundle, random *rand.Rand) {
-	file := r.read(ctx, b)
-	if file == nil {
-		return
-	}
-	defer file.Close()
+func (r *round) runBatchProgram(ctx context.Context, b *bundle, file *batch.File, random *rand.Rand) {
 	args := []string{"--output=json", "batch", "submit", "-", fmt.Sprintf("--count=%d", file.Rows)}
 	for _, total := range file.Totals {
 		args = append(args, "--total="+total.Amount+" "+total.Asset)

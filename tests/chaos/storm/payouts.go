@@ -172,8 +172,8 @@ func (r *round) decideOnPayout(ctx context.Context, k *clerk, in workflows.Payou
 	defer cancel()
 	decision := workflows.Decision{Action: workflows.ActionRetry, Parking: p.Number, Run: p.Run, By: "chaos"}
 	if p.Step == workflows.StepSubmit && r.phase.Load() != phaseStorm {
-		payouts, _, _, err := r.world.rail.books(ctx, r.prefix)
-		if err == nil && !slices.ContainsFunc(payouts, func(p checker.RailPayout) bool { return p.Reference == in.ID }) {
+		books, err := r.world.rail.books(ctx, r.prefix)
+		if err == nil && !slices.ContainsFunc(books.Payouts, func(p checker.RailPayout) bool { return p.Reference == in.ID }) {
 			decision.Action, decision.Reason = workflows.ActionCompensate, "the rail has never had it"
 		}
 	}

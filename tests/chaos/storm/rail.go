@@ -109,29 +109,32 @@ func (r *rail) env(through *link) []string {
 	}
 }
 
-// books are the rail's payouts of a round, read as anybody would who has only its address.
-func (r *rail) books(ctx context.Context, prefix string) (payouts []checker.RailPayout, deliveries []sim.Delivery, requests []sim.Request, err error) {
+// railBooks are what the rail's own books have.
+type railBooks struct {
+	Payouts   []checker.RailPayout `json:"payouts"`
+	Requests  []sim.Request        `json:"requests"`
+	Callbacks []sim.Delivery       `json:"callbacks"`
+}
+
+// books are the rail's books of a round, read as anybody would who has only its address.
+func (r *rail) books(ctx context.Context, prefix string) (books railBooks, err error) {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+r.address+"/sim/books", http.NoBody)
 	if err != nil {
-		return nil, nil, nil, err
+		return books, err
 	}
 	response, err := http.DefaultClient.Do(request)
 	if err != nil {
-		return nil, nil, nil, err
+		return books, err
 	}
 	defer response.Body.Close()
-	var books struct {
-		Payouts   []checker.RailPayout `json:"payouts"`
-		Requests  []sim.Request        `json:"requests"`
-		Callbacks []sim.Delivery       `json:"callbacks"`
-	}
 	if err := json.NewDecoder(response.Body).Decode(&books); err != nil {
-		return nil, nil, nil, fmt.Errorf("the rail's books: %w", err)
+		return books, fmt.Errorf("the rail's books: %w", err)
 	}
-	of := func(reference string) bool { return strings.HasPrefix(reference, prefix+"-") }
-	return slices.DeleteFunc(books.Payouts, func(p checker.RailPayout) bool { return !of(p.Reference) }),
-		slices.DeleteFunc(books.Callbacks, func(d sim.Delivery) bool { return !of(d.Reference) }),
-		slices.DeleteFunc(books.Requests, func(q sim.Request) bool { return !of(q.Reference) }), nil
+	others := func(reference string) bool { return !strings.HasPrefix(reference, prefix+"-") }
+	books.Payouts = slices.DeleteFunc(books.Payouts, func(p checker.RailPayout) bool { return others(p.Reference) })
+	books.Requests = slices.DeleteFunc(books.Requests, func(q sim.Request) bool { return others(q.Reference) })
+	books.Callbacks = slices.DeleteFunc(books.Callbacks, func(d sim.Delivery) bool { return others(d.Reference) })
+	return books, nil
 }
 
 var errRailBusy = errors.New("the rail has not decided everything, or not told it")
@@ -141,18 +144,18 @@ func (r *round) awaitRail(ctx context.Context, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
 	return retry(ctx, func() (bool, error) {
-		payouts, deliveries, _, err := r.world.rail.books(ctx, r.prefix)
+		books, err := r.world.rail.books(ctx, r.prefix)
 		if err != nil {
 			return false, err
 		}
-		for i := range payouts {
-			p := &payouts[i]
+		for i := range books.Payouts {
+			p := &books.Payouts[i]
 			if p.Status == "pending" || p.Status == "settled" && r.bounces(p.Reference) {
 				return false, errRailBusy
 			}
 		}
-		for i := range deliveries {
-			attempts := deliveries[i].Attempts
+		for i := range books.Callbacks {
+			attempts := books.Callbacks[i].Attempts
 			if len(attempts) == 0 || attempts[len(attempts)-1].Status/100 != 2 {
 				return false, errRailBusy
 			}
@@ -163,11 +166,11 @@ func (r *round) awaitRail(ctx context.Context, limit time.Duration) error {
 
 // railPayouts are the rail's own books of the round. It counts what the rail has done wrong.
 func (r *round) railPayouts(ctx context.Context) ([]checker.RailPayout, error) {
-	payouts, _, requests, err := r.world.rail.books(ctx, r.prefix)
-	for i := range requests {
-		if requests[i].Fault != "" && requests[i].Fault != "answer" {
+	books, err := r.world.rail.books(ctx, r.prefix)
+	for i := range books.Requests {
+		if fault := books.Requests[i].Fault; fault != "" && fault != "answer" {
 			r.record.struck(FaultRail)
 		}
 	}
-	return payouts, err
+	return books.Payouts, err
 }
