@@ -142,8 +142,8 @@ func (c *Client) startWorkflow(ctx context.Context, s start) (runID string, atta
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
 		EnableEagerStart:                         c.eager,
 		StaticSummary:                            s.summary,
-		// No search attributes: the workflow writes them with its end, or when it takes longer than a moment. Here they would
-		// cost Temporal another write for each.
+		// No search attributes: the workflow writes them with its end, or when it takes longer than a moment. Here they made
+		// transfers slower, and every other client would have to set them too.
 		// No time-out and no retry policy for the workflow: both would skip the way back of money that has left.
 	}, s.workflow, s.input)
 	if err == nil {
