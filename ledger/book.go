@@ -50,13 +50,15 @@ type reversible struct {
 	left []Amount
 }
 
-// NewBook starts a Book. now is the database's clock, read after the accounts were locked.
-func NewBook(now time.Time) *Book {
+// NewBook starts a Book for about so many operations. now is the database's clock, read after the accounts were locked.
+func NewBook(now time.Time, operations int) *Book {
 	return &Book{
 		now:      now,
-		accounts: make(map[accountKey]*Account),
-		recorded: make(map[Key]recorded),
+		accounts: make(map[accountKey]*Account, 2*operations),
+		recorded: make(map[Key]recorded, operations),
 		reversed: make(map[Key]*reversible),
+		decided:  make([]Decided, 0, operations),
+		entries:  make([]Entry, 0, 2*operations),
 	}
 }
 
@@ -116,9 +118,9 @@ func (r *reversible) take(leg *Leg) bool {
 }
 
 // Decide gives operation its outcome: the recorded one, or a new one that the Book collects. The operation must be
-// valid and stay unchanged until the Book is written down.
-func (b *Book) Decide(operation *Operation) Result {
-	hash := operation.RequestHash()
+// valid and stay unchanged until the Book is written down. hash is its RequestHash, which can be computed before the accounts
+// are locked.
+func (b *Book) Decide(operation *Operation, hash RequestHash) Result {
 	if known, ok := b.recorded[operation.Key.Claim()]; ok {
 		if known.hash != hash || known.outcome.Key != operation.Key {
 			return Result{Err: fmt.Errorf("%w: %q", ErrKeyConflict, operation.Key)}

@@ -18,7 +18,7 @@ var noon = time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 func newBook(t testing.TB) (*ledger.Book, map[string]*ledger.Account) {
 	t.Helper()
 	usd := mustAsset(t, "USD")
-	book := ledger.NewBook(noon)
+	book := ledger.NewBook(noon, 1)
 	accounts := make(map[string]*ledger.Account)
 	for i, name := range []string{"alice", "bob", "transit:eu"} {
 		a := ledger.NewAccount(name, usd)
@@ -31,7 +31,9 @@ func newBook(t testing.TB) (*ledger.Book, map[string]*ledger.Account) {
 	return book, accounts
 }
 
-func decide(book *ledger.Book, o ledger.Operation) ledger.Result { return book.Decide(&o) }
+func decide(book *ledger.Book, o ledger.Operation) ledger.Result {
+	return book.Decide(&o, o.RequestHash())
+}
 
 func TestDecideApplies(t *testing.T) {
 	t.Parallel()
@@ -267,7 +269,7 @@ func TestBookAgreesWithModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		world := ledgermodel.DrawWorld(t, "")
 		statuses := world.DrawStatuses(t)
-		model, book := ledgermodel.New(), ledger.NewBook(noon)
+		model, book := ledgermodel.New(), ledger.NewBook(noon, 1)
 		accounts := make(map[string]*ledger.Account)
 		add := func(a ledger.Account, name string) {
 			a.ID = int64(len(accounts) + 1)

@@ -236,7 +236,7 @@ type RequestHash [sha256.Size]byte
 // RequestHash computes the hash of a valid operation. The encoding is versioned by its first field: hashes are
 // compared for as long as the ledger lives, so it can't change without keeping the old one.
 func (o *Operation) RequestHash() RequestHash {
-	var encoded []byte
+	encoded := make([]byte, 0, 256)
 	field := func(s string) {
 		// A length before each field, so that no two different lists of fields run together into the same bytes.
 		encoded = binary.AppendUvarint(encoded, uint64(len(s)))

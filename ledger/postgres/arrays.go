@@ -2,6 +2,7 @@ package postgres
 
 import (
 	"encoding/binary"
+	"slices"
 
 	"github.com/jackc/pgx/v5/pgtype"
 )
@@ -28,25 +29,25 @@ func (c arrayCodec) PlanEncode(m *pgtype.Map, oid uint32, format int16, value an
 		switch value.(type) {
 		case []string:
 			if oid == pgtype.TextArrayOID {
-				return &arrayPlan[string]{oid: pgtype.TextOID, add: func(buf []byte, s string) []byte {
+				return &arrayPlan[string]{oid: pgtype.TextOID, size: func(s string) int { return len(s) }, add: func(buf []byte, s string) []byte {
 					return append(binary.BigEndian.AppendUint32(buf, length(len(s))), s...)
 				}}
 			}
 		case [][]byte:
 			if oid == pgtype.ByteaArrayOID {
-				return &arrayPlan[[]byte]{oid: pgtype.ByteaOID, add: func(buf []byte, b []byte) []byte {
+				return &arrayPlan[[]byte]{oid: pgtype.ByteaOID, size: func(b []byte) int { return len(b) }, add: func(buf []byte, b []byte) []byte {
 					return append(binary.BigEndian.AppendUint32(buf, length(len(b))), b...)
 				}}
 			}
 		case []int64:
 			if oid == pgtype.Int8ArrayOID {
-				return &arrayPlan[int64]{oid: pgtype.Int8OID, add: func(buf []byte, n int64) []byte {
+				return &arrayPlan[int64]{oid: pgtype.Int8OID, size: func(int64) int { return 8 }, add: func(buf []byte, n int64) []byte {
 					return binary.BigEndian.AppendUint64(binary.BigEndian.AppendUint32(buf, 8), uint64(n)) //nolint:gosec // its bits
 				}}
 			}
 		case []int16:
 			if oid == pgtype.Int2ArrayOID {
-				return &arrayPlan[int16]{oid: pgtype.Int2OID, add: func(buf []byte, n int16) []byte {
+				return &arrayPlan[int16]{oid: pgtype.Int2OID, size: func(int16) int { return 2 }, add: func(buf []byte, n int16) []byte {
 					return binary.BigEndian.AppendUint16(binary.BigEndian.AppendUint32(buf, 2), uint16(n)) //nolint:gosec // its bits
 				}}
 			}
@@ -57,8 +58,9 @@ func (c arrayCodec) PlanEncode(m *pgtype.Map, oid uint32, format int16, value an
 
 // arrayPlan encodes a slice as an array of one dimension without nulls; a nil slice is null.
 type arrayPlan[T any] struct {
-	oid uint32 // of an element
-	add func(buf []byte, element T) []byte
+	oid  uint32 // of an element
+	size func(element T) int
+	add  func(buf []byte, element T) []byte
 }
 
 // Encode implements pgtype.EncodePlan.
@@ -67,6 +69,12 @@ func (p *arrayPlan[T]) Encode(value any, buf []byte) ([]byte, error) {
 	if !ok || slice == nil {
 		return nil, nil
 	}
+	const lengthSize, headerSize = 4, 20
+	size := headerSize
+	for _, element := range slice {
+		size += lengthSize + p.size(element)
+	}
+	buf = slices.Grow(buf, size)
 	buf = binary.BigEndian.AppendUint32(buf, 1) // dimension
 	buf = binary.BigEndian.AppendUint32(buf, 0) // no nulls
 	buf = binary.BigEndian.AppendUint32(buf, p.oid)

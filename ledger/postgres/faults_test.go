@@ -376,6 +376,8 @@ func TestUnavailable(t *testing.T) {
 		t.Parallel()
 		b := openBooks(t)
 		b.fund(t, "alice", "20")
+		b.open(t, "bob", unlimited)
+		b.open(t, "carol")
 		l, err := postgres.Open(t.Context(), postgres.Config{Name: "us", URL: b.WorkerURL, ConnsMax: 1, TimeoutAcquire: 50 * time.Millisecond})
 		require.NoError(t, err)
 		t.Cleanup(l.Close)
@@ -390,7 +392,7 @@ func TestUnavailable(t *testing.T) {
 			done <- err
 		}()
 		waitFor(t, owner, blocked(1))
-		_, err = l.Post(t.Context(), post("k2", "alice", "world", "1"))
+		_, err = l.Post(t.Context(), post("k2", "bob", "carol", "1"))
 		require.ErrorIs(t, err, ledger.ErrUnavailable)
 		never(t, err)
 		exec(t, owner, "commit")

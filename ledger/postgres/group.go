@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -16,10 +15,6 @@ import (
 )
 
 const (
-	// groupMax bounds the operations of a group.
-	groupMax = 500
-	// groupsAtOnce is how many groups are under way at once: while one commits, the next is decided.
-	groupsAtOnce = 2
 	// timeoutGroupLock is how long a group waits for an account. Others hold one for some milliseconds, if nothing is wrong.
 	timeoutGroupLock = 100 * time.Millisecond
 	// waitsAtOnceShare: waiting for accounts that somebody holds takes at most one connection of so many.
@@ -28,8 +23,8 @@ const (
 
 // Post carries one operation out, once for its key. Level 2.
 //
-// Concurrent calls share a database transaction (group commit): a call that comes while others are carried out is carried
-// out with all that have come meanwhile, and a call that comes alone at once. An operation that is refused, malformed or
+// Concurrent calls share a database transaction (group commit): a call that comes alone is carried out at once, one that shares
+// no account with what is under way soon, and one that does when that has ended, with all that have come meanwhile. An operation that is refused, malformed or
 // rejected, and a caller that leaves, spoil no other. Nor does an account whose row somebody holds: the operations that
 // touch it wait apart, and hold nothing themselves meanwhile.
 //
@@ -59,8 +54,11 @@ func (g *groups) post(ctx context.Context, operation *ledger.Operation) (ledger.
 		return ledger.Result{}, err
 	}
 	deadline, _ := ctx.Deadline()
-	c := &call{operation: operation, deadline: deadline, done: make(chan struct{})}
-	patience := time.NewTimer(time.Until(deadline) * 8 / 10)
+	c := &call{
+		operation: operation, hash: operation.RequestHash(), accounts: accountsTouched(operation),
+		deadline: deadline, done: make(chan struct{}),
+	}
+	patience := time.NewTimer(patienceUntil(deadline))
 	defer patience.Stop()
 	g.join(c)
 	for {
@@ -88,6 +86,8 @@ func (g *groups) post(ctx context.Context, operation *ledger.Operation) (ledger.
 // call is a call of Post.
 type call struct {
 	operation *ledger.Operation
+	hash      ledger.RequestHash
+	accounts  []accountName // that the operation touches
 	deadline  time.Time
 	state     atomic.Int32
 	aside     atomic.Pointer[accountName] // the account that it waits for
@@ -115,7 +115,7 @@ func (c *call) notDecided() error {
 	if account := c.aside.Load(); account != nil {
 		return &heldError{account: *account}
 	}
-	return fmt.Errorf("%w: no turn in time: %w", ledger.ErrUnavailable, context.DeadlineExceeded)
+	return errNoTurn
 }
 
 func (c *call) answer(r ledger.Result) {
@@ -123,31 +123,25 @@ func (c *call) answer(r ledger.Result) {
 	close(c.done)
 }
 
-// touches says whether the call's operation touches one of the accounts, and which.
-func (c *call) touches(accounts map[accountName]*wait) *wait {
-	if len(accounts) == 0 {
-		return nil
+// accountsTouched are the accounts of an operation.
+func accountsTouched(operation *ledger.Operation) []accountName {
+	accounts := make([]accountName, 0, 2*len(operation.Legs))
+	for i := range operation.Legs {
+		pair := accountsOf(&operation.Legs[i])
+		accounts = append(accounts, pair[:]...)
 	}
-	for i := range c.operation.Legs {
-		for _, account := range accountsOf(&c.operation.Legs[i]) {
-			if w := accounts[account]; w != nil {
-				return w
-			}
-		}
-	}
-	return nil
+	return accounts
 }
 
 // groups gathers calls into groups.
 type groups struct {
 	ledger *Ledger
+	turns  *turns
 	// waiting bounds the connections that wait for held accounts.
 	waiting chan struct{}
 
-	mu    sync.Mutex
-	queue []*call
-	busy  int // groups under way
-	held  map[accountName]*wait
+	mu   sync.Mutex
+	held map[accountName]*wait
 }
 
 // wait is the wait for an account that somebody holds, with the calls that need it.
@@ -157,45 +151,36 @@ type wait struct {
 }
 
 func newGroups(l *Ledger, connsMax int) *groups {
-	return &groups{
-		ledger: l, waiting: make(chan struct{}, max(1, connsMax/waitsAtOnceShare)), held: make(map[accountName]*wait),
-	}
+	g := &groups{ledger: l, waiting: make(chan struct{}, max(1, connsMax/waitsAtOnceShare)), held: make(map[accountName]*wait)}
+	g.turns = newTurns(connsMax, g.carryOut)
+	return g
 }
 
-// join queues a call, and carries it out at once if few others are under way.
+// join queues calls, but for those that wait for an account.
 func (g *groups) join(calls ...*call) {
 	g.mu.Lock()
-	defer g.mu.Unlock()
+	free := calls[:0]
 	for _, c := range calls {
-		if w := c.touches(g.held); w != nil {
+		if w := g.waitOf(c); w != nil {
 			c.aside.Store(&w.account)
 			w.calls = append(w.calls, c)
 			continue
 		}
 		c.aside.Store(nil)
-		g.queue = append(g.queue, c)
+		free = append(free, c)
 	}
-	if g.busy < groupsAtOnce && len(g.queue) > 0 {
-		g.busy++
-		go g.work()
-	}
+	g.mu.Unlock()
+	g.turns.join(free...)
 }
 
-// work carries groups out until nobody waits.
-func (g *groups) work() {
-	for {
-		g.mu.Lock()
-		n := min(len(g.queue), groupMax)
-		group := slices.Clone(g.queue[:n])
-		g.queue = slices.Delete(g.queue, 0, n)
-		if n == 0 {
-			g.busy--
-			g.mu.Unlock()
-			return
+// waitOf is the wait for an account that the call needs, or nil.
+func (g *groups) waitOf(c *call) *wait {
+	for _, account := range c.accounts {
+		if w := g.held[account]; w != nil {
+			return w
 		}
-		g.mu.Unlock()
-		g.carryOut(group)
 	}
+	return nil
 }
 
 // carryOut carries a group out. The calls that touch an account which somebody holds are put aside.
@@ -211,7 +196,7 @@ func (g *groups) carryOut(group []*call) {
 		if c.deadline.After(deadline) {
 			deadline = c.deadline
 		}
-		items = append(items, item{operation: c.operation, result: &results[len(calls)], enter: c.enter})
+		items = append(items, item{operation: c.operation, hash: c.hash, result: &results[len(calls)], enter: c.enter})
 		calls = append(calls, c)
 	}
 	if len(calls) == 0 {

@@ -18,7 +18,8 @@ import (
 // that operation is alone: then every error is in the results, and PostBatch itself returns none.
 //
 // Throughput rises with the size of the batch up to some thousand operations; so does the time for which the accounts
-// are locked.
+// are locked. A batch that shares accounts with what this process has under way waits for its turn, without a connection. Turns
+// come in order, and the error of a batch that has none in four fifths of its time is ledger.ErrUnavailable.
 func (l *Ledger) PostBatch(ctx context.Context, operations []ledger.Operation) ([]ledger.Result, error) {
 	results := make([]ledger.Result, len(operations))
 	items := make([]item, 0, len(operations))
@@ -27,23 +28,41 @@ func (l *Ledger) PostBatch(ctx context.Context, operations []ledger.Operation) (
 			results[i].Err = err
 			continue
 		}
-		items = append(items, item{operation: &operations[i], result: &results[i]})
+		items = append(items, item{operation: &operations[i], hash: operations[i].RequestHash(), result: &results[i]})
 	}
 	if len(items) == 0 {
 		return results, nil
 	}
-	err := l.withConn(ctx, "post", func(ctx context.Context, conn *pgx.Conn) error {
-		return postItems(ctx, conn, items, locking{})
-	})
-	if err != nil {
-		return nil, err
+	if err := l.postInTurn(ctx, items); err != nil {
+		return nil, l.failed("post", err)
 	}
 	return results, nil
+}
+
+// postInTurn carries items out when nothing of this process that shares their accounts is under way.
+func (l *Ledger) postInTurn(ctx context.Context, items []item) error {
+	ctx, cancel := bounded(ctx)
+	defer cancel()
+	end, err := l.groups.turns.batch(ctx, needsOf(items).accounts)
+	if err != nil {
+		return err
+	}
+	post := func(how locking) error {
+		return l.onConn(ctx, func(ctx context.Context, conn *pgx.Conn) error { return postItems(ctx, conn, items, how) })
+	}
+	err = post(locking{wait: timeoutGroupLock})
+	end()
+	if isLockTimeout(err) {
+		// Another session holds an account. What needs others of this batch's does not wait for it.
+		err = post(locking{})
+	}
+	return err
 }
 
 // item is one valid operation and where its result goes.
 type item struct {
 	operation *ledger.Operation
+	hash      ledger.RequestHash
 	result    *ledger.Result
 	// enter is asked once the locks are held whether the operation is still wanted; nil: it is. From then on it may be
 	// carried out.
@@ -123,7 +142,7 @@ func (p *posting) run(ctx context.Context) (commitSent bool, err error) {
 		}
 		return false, errOwnOpened
 	}
-	book, err := found.book()
+	book, err := found.book(len(p.items))
 	if err != nil {
 		return false, err
 	}
@@ -137,7 +156,7 @@ func (p *posting) run(ctx context.Context) (commitSent bool, err error) {
 			results[i].Err = errLeft
 			continue
 		}
-		results[i] = book.Decide(p.items[i].operation)
+		results[i] = book.Decide(p.items[i].operation, p.items[i].hash)
 	}
 	if len(book.Decided()) == 0 {
 		// Nothing is new, so there is nothing to commit, and no answer to lose.
@@ -263,7 +282,8 @@ type needs struct {
 	assets         []string // of the ledger's own account at the same index; "" for any other account
 	reversed       []string
 	reversedClaims []string      // at the same index
-	own            []accountName // accounts of the ledger's own
+	accounts       []accountName // each once
+	own            []accountName // of them the ledger's own
 }
 
 type accountName struct {
@@ -287,6 +307,7 @@ func needsOf(items []item) needs {
 					continue
 				}
 				seen[account] = struct{}{}
+				n.accounts = append(n.accounts, account)
 				n.names = append(n.names, account.name)
 				n.assets = append(n.assets, account.asset.String())
 				if ledger.IsOwn(account.name) {
@@ -400,9 +421,9 @@ func scanKeyLegs(rows pgx.Rows) ([]keyLegs, error) {
 	return all, rows.Err()
 }
 
-// book puts what was found into a Book.
-func (f *found) book() (*ledger.Book, error) {
-	book := ledger.NewBook(f.now.UTC())
+// book puts what was found into a Book for about so many operations.
+func (f *found) book(operations int) (*ledger.Book, error) {
+	book := ledger.NewBook(f.now.UTC(), operations)
 	for _, account := range f.accounts {
 		book.AddAccount(account)
 	}

@@ -66,7 +66,7 @@ func (b *Books) Post(ctx context.Context, operation ledger.Operation) (ledger.Ou
 			}
 		}
 	}
-	book := ledger.NewBook(time.Now())
+	book := ledger.NewBook(time.Now(), 1)
 	for _, account := range b.accounts {
 		book.AddAccount(account)
 	}
@@ -76,7 +76,7 @@ func (b *Books) Post(ctx context.Context, operation ledger.Operation) (ledger.Ou
 			book.AddReversible(record.Operation.Key, record.Operation.Legs)
 		}
 	}
-	result := book.Decide(&operation)
+	result := book.Decide(&operation, operation.RequestHash())
 	for _, decided := range book.Decided() {
 		b.record(operation, decided.RequestHash, decided.Outcome)
 	}
