@@ -47,10 +47,10 @@ func newVerify() *cobra.Command {
 		Long: "Check the books of the ledgers: that no money was made or lost, that no entry is missing or invented, that each\n" +
 			"operation left what its outcome says, and that what one ledger has sent another is there or on its way. It\n" +
 			"changes nothing, reads each ledger as it was at one moment, and can run beside workers.\n\n" +
-			"With --temporal also that each transfer's workflow which has ended says what the books have, and that money in\n" +
-			"transit has a workflow which moves it on. Where it has none, because somebody terminated it, the command that\n" +
-			"finishes the transfer is told, and --repair starts it: the same transfer with the same ID, which goes on from\n" +
-			"where it stopped. A transfer whose workflow Temporal has forgotten after its retention is only counted.\n\n" +
+			"With --temporal also that each transfer's and payout's workflow which has ended says what the books have, and that\n" +
+			"money in transit, or reserved, has a workflow which moves it on. Where it has none, because somebody terminated it,\n" +
+			"the command that finishes it is told, and --repair starts it: the same transfer with the same ID, which goes on\n" +
+			"from where it stopped. A transfer whose workflow Temporal has forgotten after its retention is only counted.\n\n" +
 			"Exit codes: 0 all is right; 1 something is wrong (also if it is being repaired now), or could not be checked;\n" +
 			"2 wrong arguments or settings.",
 		Args: func(_ *cobra.Command, args []string) error { return flags.check(args) },
@@ -73,7 +73,7 @@ func newVerify() *cobra.Command {
 	cmd.Flags().StringVar(&flags.output, "output", outputText, "text or json")
 	cmd.Flags().IntVar(&flags.listMax, "list-max", 1000, "with --output json: how many of each list are listed; all are counted")
 	cmd.Flags().BoolVar(&flags.temporal, "temporal", false, "hold the books against Temporal's workflows too")
-	cmd.Flags().BoolVar(&flags.repair, "repair", false, "with --temporal: start every transfer again whose money is in transit and that nobody moves on")
+	cmd.Flags().BoolVar(&flags.repair, "repair", false, "with --temporal: start every transfer again whose money is in transit, and every payout whose money is reserved, that nobody moves on")
 	addSettings(cmd)
 	return cmd
 }

@@ -13,13 +13,7 @@ func transferCommand(in workflows.TransferInput) string {
 	words := []string{
 		"starter", "transfer", "--id", in.ID, "--from", in.From, "--to", in.To, "--amount", in.Amount, "--asset", in.Asset,
 	}
-	if in.Memo != "" {
-		words = append(words, "--memo", in.Memo)
-	}
-	for _, key := range slices.Sorted(maps.Keys(in.Metadata)) {
-		words = append(words, "--metadata", key+"="+in.Metadata[key])
-	}
-	return commandLine(words)
+	return commandLine(append(words, notes(in.Memo, in.Metadata)...))
 }
 
 // payoutCommand is the command line that asks for a payout again.
@@ -28,10 +22,21 @@ func payoutCommand(in workflows.PayoutInput) string {
 	for _, name := range slices.Sorted(maps.Keys(in.Payee)) {
 		words = append(words, "--payee", name+"="+in.Payee[name])
 	}
-	if in.Memo != "" {
-		words = append(words, "--memo", in.Memo)
+	words = append(words, notes(in.Memo, in.Metadata)...)
+	for _, name := range in.Notify {
+		words = append(words, "--notify", name)
 	}
 	return commandLine(words)
+}
+
+func notes(memo string, metadata map[string]string) (words []string) {
+	if memo != "" {
+		words = append(words, "--memo", memo)
+	}
+	for _, key := range slices.Sorted(maps.Keys(metadata)) {
+		words = append(words, "--metadata", key+"="+metadata[key])
+	}
+	return words
 }
 
 // resetCommand is the command line that has a workflow which ended run again from its start. Its steps meet their keys: what

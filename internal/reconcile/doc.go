@@ -1,5 +1,5 @@
 // Package reconcile verifies the books of the ledgers and holds them against Temporal's workflows, both ways: each transfer
-// that a workflow has ended against its operations, and each operation against a workflow.
+// and payout that a workflow has ended against its operations, and each operation against a workflow.
 //
 // The promise: what is reported is so. The list of workflows that Temporal searches in is eventually consistent, and the
 // snapshots of the ledgers are older than the answers of Temporal, so both only raise a suspicion. It is reported when the
@@ -12,6 +12,6 @@
 // is counted. And what a workflow says is compared by its state alone, not by its amount: that is bound to the key by the
 // request's hash.
 //
-// Nothing is changed, but that on request a transfer with money in transit and no workflow that moves it on is started again:
-// the same workflow with the same request. Level 2, by its steps' keys: it may be asked for any number of times, also at once.
+// Nothing is changed, but that on request a transfer with money in transit, or a payout with money reserved, and no workflow
+// that moves it on is started again: the same workflow with the same request. Level 2, by its steps' keys: it may be asked for any number of times, also at once.
 package reconcile

@@ -2,8 +2,13 @@ package reconcile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
+
+	"go.temporal.io/api/workflow/v1"
+	"go.temporal.io/sdk/client"
+	"go.temporal.io/sdk/converter"
 
 	"payonce/activities"
 	"payonce/ledger"
@@ -11,62 +16,170 @@ import (
 	"payonce/workflows"
 )
 
+// payoutReading is what the books have of a payout. All of it is on one ledger.
+type payoutReading struct {
+	end     workflows.State  // "" while money is reserved, or if nothing is recorded
+	reserve *postgres.Record // nil: there is none
+	steps   string           // for a person: "reserve applied, settle applied"
+}
+
+func readPayout(records []postgres.Record) payoutReading {
+	var r payoutReading
+	outcomes := make(map[workflows.Step]ledger.Outcome, len(records))
+	for i := range records {
+		record := &records[i]
+		o := &record.Operation
+		outcomes[workflows.Step(o.Kind)] = record.Outcome
+		if o.Kind == ledger.KindReserve {
+			r.reserve = record
+		}
+		if i > 0 {
+			r.steps += ", "
+		}
+		r.steps += string(o.Kind) + " " + string(record.Outcome.State)
+	}
+	r.end = workflows.RecallPayout(func(step workflows.Step) (ledger.OutcomeState, ledger.Code) {
+		return outcomes[step].State, outcomes[step].Code
+	})
+	return r
+}
+
+// reserved says whether money is reserved and has neither been settled nor gone back.
+func (r *payoutReading) reserved() bool {
+	return r.end == "" && applied(r.reserve) && len(r.reserve.Operation.Legs) == 1
+}
+
+// agrees says whether a workflow that ended as said is what the books have. A payout is discarded when its rail and the books
+// contradict each other: the books keep the end that they have.
+func (r *payoutReading) agrees(said workflows.State) bool {
+	return r.end != "" && (r.end == said || said == workflows.StateDiscarded)
+}
+
+// String tells a person what the books have.
+func (r *payoutReading) String() string {
+	switch {
+	case r.steps == "":
+		return "nothing of it"
+	case r.reserved():
+		leg := &r.reserve.Operation.Legs[0]
+		return fmt.Sprintf("%s %s reserved in %s/%s", leg.Amount.Format(leg.Asset), leg.Asset, r.reserve.Ledger, leg.To)
+	case r.end == "":
+		return "steps that don't follow from each other (" + r.steps + ")"
+	default:
+		return fmt.Sprintf("it %s (%s)", r.end, r.steps)
+	}
+}
+
 // payout takes a payout that the snapshots have. One that has money reserved must have a workflow that asks its rail; what the
 // rail has to say about it is that workflow's to find out.
 func (r *run) payout(ctx context.Context, payout string, records []postgres.Record) error {
-	reserve, reserved := reservedBy(records)
-	if !reserved {
+	reading := readPayout(records)
+	if !reading.reserved() {
 		return nil
 	}
 	w, still, err := r.abandoned(ctx, payout, &r.summary.PayoutsUnderWay, func() (bool, error) {
-		now, err := r.recordsBy(ctx, []string{payout}, (*postgres.Ledger).PayoutRecords)
-		_, reserved := reservedBy(now[payout])
-		return reserved, err
+		now, err := r.payoutRecords(ctx, []string{payout})
+		reading := readPayout(now[payout])
+		return reading.reserved(), err
 	})
 	if err != nil || !still {
 		return err
 	}
-	leg := &reserve.Operation.Legs[0]
-	f := Finding{
-		Check: CheckUnfinished, Transfer: payout,
-		Detail: fmt.Sprintf("%s; the books have %s %s reserved in %s/%s", w, leg.Amount.Format(leg.Asset), leg.Asset, reserve.Ledger, leg.To),
-	}
-	in, ok := payoutRequest(reserve)
-	switch {
-	case !ok:
-		f.Detail += "; no payout has such a reserve"
-	case w.completed():
+	f := Finding{Check: CheckUnfinished, Transfer: payout, Detail: fmt.Sprintf("%s; the books have %s", w, &reading)}
+	if w.completed() {
 		f.Check, f.Command = CheckOutcome, resetCommand(r.Namespace, payout)
-	default:
+		r.found(f)
+		return nil
+	}
+	in := payoutRequest(reading.reserve)
+	parsed, err := workflows.ParsePayout(in)
+	if err == nil {
 		f.Command = payoutCommand(in)
+	} else {
+		f.Detail += "; no payout has such a reserve: " + err.Error()
+	}
+	if err == nil && r.Repair {
+		if f.Repair, err = r.start(ctx, payout, parsed.String(), workflows.PayoutWorkflow, in); err != nil {
+			return err
+		}
 	}
 	r.found(f)
 	return nil
 }
 
-// reservedBy says whether money is reserved and has neither been settled nor gone back, and by which record.
-func reservedBy(records []postgres.Record) (reserve *postgres.Record, reserved bool) {
-	for i := range records {
-		if record := &records[i]; applied(record) {
-			switch record.Operation.Kind { //nolint:exhaustive // the others are no steps of a payout
-			case ledger.KindReserve:
-				reserve = record
-			case ledger.KindSettle, ledger.KindReturn:
-				return nil, false
-			}
-		}
-	}
-	return reserve, reserve != nil && len(reserve.Operation.Legs) == 1
+func (r *run) payoutRecords(ctx context.Context, payouts []string) (map[string][]postgres.Record, error) {
+	return r.recordsBy(ctx, payouts, (*postgres.Ledger).PayoutRecords)
 }
 
 // payoutRequest is the payout that a reserve is the first step of, as whoever asked for it would ask again.
-func payoutRequest(reserve *postgres.Record) (workflows.PayoutInput, bool) {
+func payoutRequest(reserve *postgres.Record) workflows.PayoutInput {
 	o := &reserve.Operation
 	leg := &o.Legs[0]
-	in, ok := workflows.PayoutOf(strings.TrimPrefix(reserve.Transfer, workflows.PayoutWorkflowID("")), &activities.OperationView{
+	// What is no reserve of a payout is no payout that can be parsed.
+	in, _ := workflows.PayoutOf(strings.TrimPrefix(reserve.Transfer, workflows.PayoutWorkflowID("")), &activities.OperationView{
 		Kind: o.Kind, From: reserve.Ledger + "/" + leg.From, Other: o.Counterparty,
-		Amount: leg.Amount.Format(leg.Asset), Asset: leg.Asset.String(), Memo: o.Memo,
+		Amount: leg.Amount.Format(leg.Asset), Asset: leg.Asset.String(), Memo: o.Memo, Metadata: o.Metadata,
 	})
-	_, err := workflows.ParsePayout(in)
-	return in, ok && err == nil
+	return in
+}
+
+// closedPayouts holds the ends that closed payouts have told against the books as they are now.
+func (r *run) closedPayouts(ctx context.Context) error {
+	return r.closed(ctx, workflows.PayoutWorkflow, func(completed []*workflow.WorkflowExecutionInfo, ids []string) error {
+		records, err := r.payoutRecords(ctx, ids)
+		if err != nil {
+			return err
+		}
+		for i, w := range completed {
+			reading := readPayout(records[ids[i]])
+			if reading.agrees(workflows.State(listedState(w))) {
+				r.summary.Agreed++
+				continue
+			}
+			if err := r.endedPayout(ctx, ids[i], w.GetExecution().GetRunId()); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// endedPayout looks at a payout that has ended with a result which the books seem not to have.
+func (r *run) endedPayout(ctx context.Context, payout, runID string) error {
+	w, err := r.latest(ctx, payout)
+	if err != nil {
+		return err
+	}
+	if w.runID != runID || !w.completed() {
+		return nil // it has been opened again, or is gone
+	}
+	var said workflows.PayoutResult
+	err = r.Temporal.GetWorkflow(ctx, payout, runID).GetWithOptions(ctx, &said, client.WorkflowRunGetOptions{DisableFollowingRuns: true})
+	unreadable := errors.Is(err, converter.ErrUnableToDecode)
+	if err != nil && !unreadable {
+		return fmt.Errorf("temporal: the result of workflow %q: %w", payout, err)
+	}
+	told := string(said.State)
+	if unreadable {
+		told = "something that can't be read (" + err.Error() + ")"
+	}
+	records, err := r.payoutRecords(ctx, []string{payout})
+	if err != nil {
+		return err
+	}
+	reading := readPayout(records[payout])
+	from, parseErr := ledger.ParseAccountRef("from", said.From)
+	switch {
+	case reading.reserved():
+		// This is for payout, now or in the next run.
+	case !unreadable && reading.agrees(said.State):
+		r.summary.Agreed++
+	case reading.steps == "" && parseErr == nil && !r.given(from.Ledger):
+		r.summary.NotSeen++
+	default:
+		r.found(Finding{
+			Check: CheckOutcome, Transfer: payout, Detail: fmt.Sprintf("its workflow ended as %s; the books have %s", told, &reading),
+		})
+	}
+	return nil
 }

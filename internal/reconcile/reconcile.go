@@ -18,7 +18,8 @@ type Config struct {
 	Ledgers   []*postgres.Ledger
 	Temporal  client.Client
 	Namespace string // of Temporal
-	// Repair starts every transfer again that has money in transit and no workflow which moves it on.
+	// Repair starts again every transfer that has money in transit, and every payout that has money reserved, and no workflow
+	// which moves it on.
 	Repair bool
 }
 
@@ -27,7 +28,7 @@ type Check string
 
 // The promises.
 const (
-	CheckUnfinished Check = "unfinished" // money that is in transit has a workflow that moves it on
+	CheckUnfinished Check = "unfinished" // money that is in transit, or reserved, has a workflow that moves it on
 	CheckOutcome    Check = "outcome"    // a workflow has ended with what the books have
 )
 
@@ -94,11 +95,10 @@ func Run(ctx context.Context, config Config, report Report) (Summary, error) {
 	if err := r.lookForWorkflows(ctx); err != nil {
 		return Summary{}, err
 	}
-	if err := r.closedWorkflows(ctx); err != nil {
-		return Summary{}, err
-	}
-	if err := r.closedGroups(ctx); err != nil {
-		return Summary{}, err
+	for _, closed := range []func(context.Context) error{r.closedTransfers, r.closedGroups, r.closedPayouts} {
+		if err := closed(ctx); err != nil {
+			return Summary{}, err
+		}
 	}
 	return r.summary, nil
 }
@@ -242,12 +242,8 @@ func (r *run) reportUnfinished(ctx context.Context, transfer string, reading *re
 		f.Detail += "; no transfer has such a withdraw: " + err.Error()
 	}
 	if err == nil && r.Repair {
-		var started bool
-		if f.Repair, started, err = r.start(ctx, in, parsed); err != nil {
+		if f.Repair, err = r.start(ctx, transfer, parsed.String(), workflows.TransferWorkflow, in); err != nil {
 			return err
-		}
-		if started {
-			r.summary.Started++
 		}
 	}
 	r.found(f)

@@ -199,10 +199,10 @@ func (r *run) list(ctx context.Context, query string, do func([]*workflow.Workfl
 	}
 }
 
-// closedWorkflows holds every closed workflow against the books as they are now: all that it has done was recorded before
-// it closed.
-func (r *run) closedWorkflows(ctx context.Context) error {
-	query := fmt.Sprintf("WorkflowType = '%s' and ExecutionStatus != 'Running'", workflows.TransferWorkflow)
+// closed goes through the closed workflows of a type, in pages of those that have completed, with their IDs, and counts the
+// others. All that they have done was recorded before they closed.
+func (r *run) closed(ctx context.Context, workflowType string, do func(completed []*workflow.WorkflowExecutionInfo, ids []string) error) error {
+	query := fmt.Sprintf("WorkflowType = '%s' and ExecutionStatus != 'Running'", workflowType)
 	return r.list(ctx, query, func(page []*workflow.WorkflowExecutionInfo) error {
 		var completed []*workflow.WorkflowExecutionInfo
 		var ids []string
@@ -214,18 +214,24 @@ func (r *run) closedWorkflows(ctx context.Context) error {
 			completed = append(completed, w)
 			ids = append(ids, w.GetExecution().GetWorkflowId())
 		}
+		return do(completed, ids)
+	})
+}
+
+// closedTransfers holds the ends that closed transfers have told against the books as they are now.
+func (r *run) closedTransfers(ctx context.Context) error {
+	return r.closed(ctx, workflows.TransferWorkflow, func(completed []*workflow.WorkflowExecutionInfo, ids []string) error {
 		records, err := r.records(ctx, ids)
 		if err != nil {
 			return err
 		}
-		for _, w := range completed {
-			execution := w.GetExecution()
-			reading := read(records[execution.GetWorkflowId()], r.given)
+		for i, w := range completed {
+			reading := read(records[ids[i]], r.given)
 			if reading.standing == standingEnded && string(reading.state) == listedState(w) {
 				r.summary.Agreed++
 				continue
 			}
-			if err := r.ended(ctx, execution.GetWorkflowId(), execution.GetRunId()); err != nil {
+			if err := r.ended(ctx, ids[i], w.GetExecution().GetRunId()); err != nil {
 				return err
 			}
 		}
@@ -243,21 +249,22 @@ func listedState(w *workflow.WorkflowExecutionInfo) string {
 	return state
 }
 
-// start starts the same workflow with the same request, as any client does.
-func (r *run) start(ctx context.Context, in workflows.TransferInput, parsed workflows.ParsedTransfer) (told string, started bool, err error) {
+// start starts the same workflow with the same request, as any client does, and tells what came of it.
+func (r *run) start(ctx context.Context, id, summary, workflowType string, in any) (told string, err error) {
 	w, err := r.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-		ID:                                       workflows.TransferWorkflowID(in.ID),
+		ID:                                       id,
 		TaskQueue:                                workflows.TaskQueue,
 		WorkflowIDReusePolicy:                    enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE_FAILED_ONLY,
 		WorkflowIDConflictPolicy:                 enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
-		StaticSummary:                            parsed.String(),
-	}, workflows.TransferWorkflow, in)
+		StaticSummary:                            summary,
+	}, workflowType, in)
 	if already, ok := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); ok {
-		return "somebody else has just started it, run " + already.RunId, false, nil
+		return "somebody else has just started it, run " + already.RunId, nil
 	}
 	if err != nil {
-		return "", false, fmt.Errorf("temporal: start workflow %q: %w", workflows.TransferWorkflowID(in.ID), err)
+		return "", fmt.Errorf("temporal: start workflow %q: %w", id, err)
 	}
-	return "started again, run " + w.GetRunID(), true, nil
+	r.summary.Started++
+	return "started again, run " + w.GetRunID(), nil
 }

@@ -90,7 +90,7 @@ type TemporalView struct {
 	FindingsCount int64                 `json:"findings_count"`
 	Started       int64                 `json:"started"` // of those: started again, to finish them
 
-	// Of the workflows that are closed:
+	// Of the workflows that are closed, of transfers and payouts:
 	Agreed         int64 `json:"agreed"`           // how they ended is what the books have
 	Grouped        int64 `json:"grouped"`          // the same of transfers that were made in groups
 	ClosedByForce  int64 `json:"closed_by_force"`  // failed, terminated, timed out: they have no result to compare
@@ -279,6 +279,8 @@ func (s *Summary) Lines() []string {
 	add(s.Forgotten, "complete in the books, without a workflow of their own: older than the %s that Temporal keeps a closed one, "+
 		"or made in a group", s.Retention)
 	add(s.Unaccounted, "between two ledgers complete in the books, without the workflow that Temporal should still have")
-	add(s.NotSeen, "on ledgers that no settings are given for: not compared")
+	if s.NotSeen > 0 {
+		lines = append(lines, Count(s.NotSeen, "workflow")+" of ledgers that no settings are given for: not compared")
+	}
 	return lines
 }
