@@ -30,34 +30,43 @@ insert into bulk_entries select e.* from bulk_source s join entries e on e.opera
 	bulkEndSQL   = `drop table bulk_operations, bulk_entries, bulk_source; drop index bulk_entries_by_operation`
 )
 
-// bulk measures batches of the usual size in turn with the bulk-load limit.
+// bulk measures batches of the usual size in turn with the bulk-load limit: two at once, and one after the other, for which one
+// core of PostgreSQL's is the limit of both.
 func (l *ledgerBench) bulk(ctx context.Context) error {
-	var ours, limits []float64
+	ours, limits := make(map[int][]float64), make(map[int][]float64)
 	for range l.runs {
-		rate, err := l.postBatches(ctx, batchUsual, false)
-		if err != nil {
-			return err
+		for _, atOnce := range []int{batchesAtOnce, 1} {
+			rate, err := l.postBatches(ctx, atOnce, batchUsual, false)
+			if err != nil {
+				return err
+			}
+			ours[atOnce] = append(ours[atOnce], rate)
+			limit, err := l.bulkLoad(ctx, atOnce)
+			if err != nil {
+				return fmt.Errorf("bulk load: %w", err)
+			}
+			limits[atOnce] = append(limits[atOnce], limit)
 		}
-		ours = append(ours, rate)
-		limit, err := l.bulkLoad(ctx)
-		if err != nil {
-			return fmt.Errorf("bulk load: %w", err)
-		}
-		limits = append(limits, limit)
 	}
-	hot, err := l.postBatches(ctx, batchUsual, true)
+	hot, err := l.postBatches(ctx, batchesAtOnce, batchUsual, true)
 	if err != nil {
 		return err
 	}
 	r := &l.results.Ledger
-	r.Batch500, r.BulkLimit, r.HotBatch500 = median(ours), median(limits), hot
+	r.Batch500, r.BulkLimit, r.HotBatch500 = median(ours[batchesAtOnce]), median(limits[batchesAtOnce]), hot
+	r.Batch500One, r.BulkLimitOne = median(ours[1]), median(limits[1])
 	r.ByBatch[strconv.Itoa(batchUsual)] = r.Batch500
-	l.say("ledger: %.0f transfers/s in batches of 500; the bulk-load limit is %.0f (%.0f %%)", r.Batch500, r.BulkLimit, 100*r.Batch500/r.BulkLimit)
+	for _, one := range []struct {
+		how         string
+		ours, limit float64
+	}{{"two at once", r.Batch500, r.BulkLimit}, {"one after the other", r.Batch500One, r.BulkLimitOne}} {
+		l.say("ledger: %.0f transfers/s in batches of 500, %s; the bulk-load limit is %.0f (%.0f %%)", one.ours, one.how, one.limit, 100*one.ours/one.limit)
+	}
 	return nil
 }
 
-// bulkLoad is the rate of transfers at the limit.
-func (l *ledgerBench) bulkLoad(ctx context.Context) (float64, error) {
+// bulkLoad is the rate of transfers at the limit, with so many database transactions at once.
+func (l *ledgerBench) bulkLoad(ctx context.Context, atOnce int) (float64, error) {
 	if _, err := l.owner.Exec(ctx, bulkTablesSQL); err != nil {
 		return 0, err
 	}
@@ -66,7 +75,7 @@ func (l *ledgerBench) bulkLoad(ctx context.Context) (float64, error) {
 		return 0, err
 	}
 	var from atomic.Int64
-	m, err := load(ctx, batchesAtOnce, l.while, func(ctx context.Context, _ int64) error {
+	m, err := load(ctx, atOnce, l.while, func(ctx context.Context, _ int64) error {
 		start := from.Add(batchUsual) - batchUsual
 		if start+batchUsual > rows {
 			return errEnough

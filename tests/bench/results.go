@@ -35,6 +35,8 @@ type machine struct {
 type ledgerResults struct {
 	Batch500        float64            `json:"batch500_per_s"`
 	BulkLimit       float64            `json:"bulk_limit_per_s"`
+	Batch500One     float64            `json:"batch500_one_at_a_time_per_s"`
+	BulkLimitOne    float64            `json:"bulk_limit_one_at_a_time_per_s"`
 	ByBatch         map[string]float64 `json:"by_batch"`
 	Single256       float64            `json:"single256_per_s"`
 	Single256P50    float64            `json:"single256_p50_ms"`
@@ -54,6 +56,8 @@ type temporalResults struct {
 	TemplateP50        float64 `json:"template_p50_ms"`
 	TemplateApart      float64 `json:"template_apart_per_s"`
 	TemplateApartP50   float64 `json:"template_apart_p50_ms"`
+	Floor              float64 `json:"floor_per_s"`
+	FloorApart         float64 `json:"floor_apart_per_s"`
 	SingleApart        float64 `json:"single_apart_per_s"`
 	SingleApartP50     float64 `json:"single_apart_p50_ms"`
 	Grouped256         float64 `json:"grouped256_per_s"`

@@ -20,7 +20,10 @@ import (
 // The shape of the official money-transfer template: a workflow that runs withdraw and deposit as two ordinary activities
 // with the SDK's default options and the template's retry policy. Here they move money on the same ledger, by way of a third
 // account, under keys, which the template leaves to its bank.
+//
+// Beside it stands the least that a workflow can do: post, in one local activity, and nothing else.
 const (
+	floorWorkflow    = "Floor"
 	templateWorkflow = "TemplateTransfer"
 	templateWithdraw = "TemplateWithdraw"
 	templateDeposit  = "TemplateDeposit"
@@ -37,6 +40,15 @@ func runTemplate(ctx workflow.Context, number int64) error {
 }
 
 func registerTemplate(registry worker.Registry, books *postgres.Ledger) {
+	registry.RegisterWorkflowWithOptions(func(ctx workflow.Context, number int64) error {
+		ctx = workflow.WithLocalActivityOptions(ctx, workflow.LocalActivityOptions{StartToCloseTimeout: time.Minute})
+		return workflow.ExecuteLocalActivity(ctx, func(ctx context.Context, number int64) error {
+			o := operation("floor", number)
+			o.Key = ledger.Key(activity.GetInfo(ctx).WorkflowExecution.ID + "/post")
+			_, err := books.Post(ctx, o)
+			return err
+		}, number).Get(ctx, nil)
+	}, workflow.RegisterOptions{Name: floorWorkflow})
 	registry.RegisterWorkflowWithOptions(runTemplate, workflow.RegisterOptions{Name: templateWorkflow})
 	for name, leg := range map[string]func(ledger.Leg) ledger.Leg{
 		templateWithdraw: func(l ledger.Leg) ledger.Leg { l.To = middle(l); return l },

@@ -66,6 +66,7 @@ func (b *bench) inOneProcess(ctx context.Context, c client.Client) error {
 		{name: "one process, template, one caller", callers: 1, call: template.transfer},
 		{name: "one process, grouped, 256 callers", callers: callersMany, call: transfer(grouped)},
 		{name: "one process, grouped, 1,024 callers", callers: callersMost, call: transfer(grouped)},
+		{name: "one process, floor", callers: callersAlone, call: template.floor},
 	}
 	if err := b.inTurn(ctx, rounds); err != nil {
 		return err
@@ -75,6 +76,7 @@ func (b *bench) inOneProcess(ctx context.Context, c client.Client) error {
 	r.SingleP50, r.TemplateP50 = rounds[2].p50(), rounds[3].p50()
 	r.Grouped256, r.Grouped256P50, r.Grouped256P99 = rounds[4].rate(), rounds[4].p50(), rounds[4].p99()
 	r.Grouped1024, r.Grouped1024P50 = rounds[5].rate(), rounds[5].p50()
+	r.Floor = rounds[6].rate()
 	events, err := b.countEvents(ctx, c, alone)
 	if err != nil {
 		return err
@@ -100,6 +102,7 @@ func (b *bench) apart(ctx context.Context, c client.Client) error {
 		{name: "apart, template, one caller", callers: 1, call: template.transfer},
 		{name: "apart, grouped, 256 callers", callers: callersMany, call: transfer(grouped)},
 		{name: "apart, grouped, 1,024 callers", callers: callersMost, call: transfer(grouped)},
+		{name: "apart, floor", callers: callersAlone, call: template.floor},
 	}
 	if err := b.inTurn(ctx, rounds); err != nil {
 		return err
@@ -109,6 +112,7 @@ func (b *bench) apart(ctx context.Context, c client.Client) error {
 	r.SingleApartP50, r.TemplateApartP50 = rounds[2].p50(), rounds[3].p50()
 	r.Grouped256Apart, r.Grouped256ApartP50 = rounds[4].rate(), rounds[4].p50()
 	r.Grouped1024Apart = rounds[5].rate()
+	r.FloorApart = rounds[6].rate()
 	return nil
 }
 
@@ -177,7 +181,7 @@ func transfer(c *transfers.Client) func(ctx context.Context, _ int64) error {
 // runName makes the IDs of this run its own.
 var runName = "bench-" + strconv.FormatInt(time.Now().UnixNano(), 36)
 
-// templateClient starts transfers of the template's shape, as its starter does.
+// templateClient starts workflows that are not payonce's, as the template's starter does.
 type templateClient struct {
 	c     client.Client
 	queue string
@@ -185,9 +189,15 @@ type templateClient struct {
 }
 
 func (t templateClient) transfer(ctx context.Context, _ int64) error {
+	return t.run(ctx, templateWorkflow)
+}
+
+func (t templateClient) floor(ctx context.Context, _ int64) error { return t.run(ctx, floorWorkflow) }
+
+func (t templateClient) run(ctx context.Context, name string) error {
 	run, err := t.c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 		ID: "template/" + uuid.NewString(), TaskQueue: t.queue, EnableEagerStart: t.eager,
-	}, templateWorkflow, transferNumber.Add(1))
+	}, name, transferNumber.Add(1))
 	if err != nil {
 		return err
 	}

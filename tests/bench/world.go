@@ -56,7 +56,7 @@ func newWorld(ctx context.Context, bin string, stderr io.Writer) (*world, error)
 		return nil, err
 	}
 	w := &world{stack: stack, bin: bin, log: slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: slog.LevelWarn}))}
-	if err := w.newBooks(ctx); err != nil {
+	if err := newBooks(ctx, w.database()); err != nil {
 		return nil, errors.Join(err, stack.Close())
 	}
 	return w, nil
@@ -67,9 +67,9 @@ func (w *world) close() error { return w.stack.Close() }
 // database is the ledger's database, as its owner.
 func (w *world) database() string { return w.stack.Postgres.URL(devstack.Database(ledgerName)) }
 
-// newBooks makes the ledger anew: empty, with the accounts a0, a1, …, which may go below zero.
-func (w *world) newBooks(ctx context.Context) error {
-	conn, err := pgx.Connect(ctx, w.database())
+// newBooks makes a ledger anew: empty, with the accounts a0, a1, …, which may go below zero.
+func newBooks(ctx context.Context, database string) error {
+	conn, err := pgx.Connect(ctx, database)
 	if err != nil {
 		return err
 	}
@@ -77,7 +77,7 @@ func (w *world) newBooks(ctx context.Context) error {
 	if _, err := conn.Exec(ctx, `drop schema public cascade; create schema public; grant usage on schema public to public`); err != nil {
 		return err
 	}
-	if err := postgres.Migrate(ctx, w.database(), postgres.MigrateOptions{WorkerRole: devstack.WorkerRole}); err != nil {
+	if err := postgres.Migrate(ctx, database, postgres.MigrateOptions{WorkerRole: devstack.WorkerRole}); err != nil {
 		return err
 	}
 	_, err = conn.Exec(ctx, `insert into accounts (name, asset, floor) select 'a' || i, 'USD/2', null from generate_series(0, $1 - 1) i`, accounts)
