@@ -10,6 +10,7 @@ import (
 	"github.com/stretchr/testify/require"
 
 	"payonce/internal/faultworker/fault"
+	"payonce/internal/railsim/sim"
 	"payonce/tests/chaos/checker"
 	"payonce/tests/chaos/storm"
 	"payonce/workflows"
@@ -18,11 +19,14 @@ import (
 // schedule is what is done in the rounds of one test.
 type schedule struct {
 	transfers int
+	payouts   int
+	plan      func(*sim.Plan) // of the rail
 	mix       storm.Mix
 	strikes   storm.Strikes
 	points    storm.Points
 	options   func(*workflows.Options)
 	repeats   int
+	settle    time.Duration // 0: as long as a whole storm
 	// linger is for how long workers do what they do to themselves, after the last transfer was sent.
 	linger time.Duration
 }
@@ -70,10 +74,23 @@ var plain = schedule{transfers: 25, mix: storm.Mix{Kinds: contended}, repeats: 1
 // flaky: the database fails every second time.
 var flaky = schedule{transfers: 25, mix: storm.Mix{Kinds: map[storm.Kind]int{storm.KindFlaky: 1}}}
 
+// paid: payouts, whose rail loses answers and decides against some.
+var paid = schedule{transfers: 4, payouts: 10, mix: storm.Mix{Kinds: bothWays}}
+
+// paidUnheard: the rail pays, never answers, and does not find what it has paid for a while.
+var paidUnheard = schedule{transfers: 2, payouts: 6, mix: storm.Mix{Kinds: bothWays}, plan: func(p *sim.Plan) {
+	*p = sim.Plan{Submit: []sim.Fault{{Do: "drop", Executed: true, Times: -1}}, UnknownForMS: 3000, Callbacks: p.Callbacks}
+}}
+
+// unpaid: the rail takes payouts, and decides against them afterwards.
+var unpaid = schedule{transfers: 2, payouts: 6, mix: storm.Mix{Kinds: bothWays}, plan: func(p *sim.Plan) {
+	*p = sim.Plan{Outcome: "rejected", Code: "AC04", DecideAfterMS: 1500, Callbacks: p.Callbacks}
+}}
+
 // roundsMax is within how many rounds a planted fault must be reported.
 const roundsMax = 3
 
-// planted are the faults that are planted in the books, with the schedule that brings each out, the rule that is there for it,
+// planted are the faults that are planted in the books, and between a worker and a rail, with the schedule that brings each out, the rule that is there for it,
 // and what it says.
 var planted = []struct {
 	plant    string
@@ -93,6 +110,10 @@ var planted = []struct {
 	{storm.PlantEntryLost, plain, checker.RuleBooks, "has 1 entries instead of 2"},
 	{storm.PlantEntryChanged, plain, checker.RuleBooks, "its entries say otherwise"},
 	{storm.PlantBalanceCached, flaky, checker.RuleBooks, "and its entries sum to"},
+	{storm.PlantSubmitNoKey, paid, checker.RuleOnce, "the rail took it 2 times"},
+	{storm.PlantLostIsRejected, paid, checker.RuleTruth, `at the rail it is "settled", and the ledgers hold us reserve applied, us return applied`},
+	{storm.PlantUnknownIsNever, paidUnheard, checker.RuleTruth, `at the rail it is "settled", and the ledgers hold us reserve applied, us return applied`},
+	{storm.PlantTakenIsSettled, unpaid, checker.RuleTruth, `at the rail it is "rejected", and the ledgers hold us reserve applied, us settle applied`},
 }
 
 // Each fault that is planted in the books must be reported, by the rule that is there for it. A checker that does not
@@ -103,8 +124,12 @@ func TestPlanted(t *testing.T) {
 		t.Run(row.plant, func(t *testing.T) {
 			t.Parallel()
 			world := newWorld(t, row.plant)
+			schedule := row.schedule
+			if schedule.payouts > 0 {
+				schedule.settle = 15 * time.Second // a payout about which rail and books disagree never ends
+			}
 			for seed := range uint64(roundsMax) {
-				outcome, violations := row.schedule.round(t, world, seed+1)
+				outcome, violations := schedule.round(t, world, seed+1)
 				for _, v := range violations {
 					if v.Rule == row.rule && strings.Contains(v.Detail, row.says) {
 						t.Log(checker.Story(&outcome.Evidence, v))
@@ -133,6 +158,9 @@ func TestNothingPlanted(t *testing.T) {
 		{"again", again},
 		{"plain", plain},
 		{"flaky", flaky},
+		{"paid", paid},
+		{"paid-unheard", paidUnheard},
+		{"unpaid", unpaid},
 	} {
 		t.Run(row.name, func(t *testing.T) { //nolint:paralleltest // a world has one round at a time
 			outcome, violations := row.schedule.round(t, world, 1)
@@ -169,7 +197,11 @@ func (s *schedule) round(t *testing.T, world *storm.World, seed uint64) (*storm.
 	t.Helper()
 	c := storm.DefaultRound(seed)
 	c.Transfers, c.Ledgers, c.Mix, c.Strikes, c.Points, c.Options = s.transfers, 2, s.mix, s.strikes, s.points, s.options
-	c.Batches, c.Payouts, c.Shifts, c.Witnesses, c.Repeats, c.Linger, c.LingerLeast = 0, 0, 0, 0, s.repeats, 20*time.Second, s.linger
+	c.Batches, c.Payouts, c.Shifts, c.Witnesses, c.Repeats, c.Linger, c.LingerLeast = 0, s.payouts, 0, 0, s.repeats, 20*time.Second, s.linger
+	c.RailPlan = s.plan
+	if s.settle > 0 {
+		c.Settle = s.settle
+	}
 	outcome, err := world.Round(t.Context(), c)
 	require.NoError(t, err)
 	t.Logf("seed %d: %s", seed, outcome)

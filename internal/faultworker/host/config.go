@@ -85,7 +85,7 @@ func (c *config) serve(ctx context.Context, stdout io.Writer) error {
 		register = func(registry worker.Registry) { naive.Register(registry, store) }
 	}
 	return serve.Run(ctx, serve.Config{
-		Settings: c.settings, Log: c.log, Version: c.program.Version, Register: register,
+		Settings: c.settings, Log: c.log, Version: c.program.Version, Register: register, WrapRail: c.program.WrapRail,
 		WrapLedger: func(name string, books activities.Ledger) activities.Ledger {
 			if c.program.WrapLedger != nil {
 				books = c.program.WrapLedger(name, books)

@@ -12,6 +12,8 @@ type Program struct {
 	Version string
 	// WrapLedger puts something between the faults and a ledger; nil for nothing.
 	WrapLedger func(name string, books activities.Ledger) activities.Ledger
+	// WrapRail puts something between the activities and a rail; nil for nothing.
+	WrapRail func(name string, rail activities.Rail) activities.Rail
 }
 
 // Run is the program. It ends when ctx does, after the worker has finished what it holds.

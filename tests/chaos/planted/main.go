@@ -1,5 +1,5 @@
-// Planted is a fault worker whose books do one thing wrong, which PAYONCE_PLANT names: what the checker must find is planted
-// here, to prove that it does. It is as careful as the real books in everything else.
+// Planted is a fault worker whose books, or whose dealings with a payment rail, have one thing wrong, which PAYONCE_PLANT names:
+// what the checker must find is planted here, to prove that it does. In everything else it is as careful as the real one.
 //
 // The faults are those that are made in earnest: a key that is recorded before or after the effect, one that names an
 // attempt, an outcome that is guessed. Some need what the worker's role may not do, and use the owner's.
@@ -33,17 +33,23 @@ func main() {
 }
 
 func run(ctx context.Context) error {
-	plant, ok := plants[os.Getenv(storm.EnvPlant)]
-	if !ok {
-		return fmt.Errorf("%s: there is no plant %q", storm.EnvPlant, os.Getenv(storm.EnvPlant))
+	name := os.Getenv(storm.EnvPlant)
+	inBooks, ok := plants[name]
+	atRail, okRail := railPlants[name]
+	if !ok && !okRail {
+		return fmt.Errorf("%s: there is no plant %q", storm.EnvPlant, name)
 	}
 	owners, err := openOwners(ctx, os.Getenv(storm.EnvPlantLedgers))
 	if err != nil {
 		return err
 	}
-	program := host.Program{Version: "planted", WrapLedger: func(name string, sound activities.Ledger) activities.Ledger {
-		return &books{Ledger: sound, plant: plant, owner: owners[name], cached: make(map[string]string)}
-	}}
+	program := host.Program{
+		Version: "planted",
+		WrapLedger: func(name string, sound activities.Ledger) activities.Ledger {
+			return &books{Ledger: sound, plant: inBooks, owner: owners[name], cached: make(map[string]string)}
+		},
+		WrapRail: func(_ string, sound activities.Rail) activities.Rail { return &rail{Rail: sound, plant: atRail} },
+	}
 	return program.Run(ctx, os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
 }
 

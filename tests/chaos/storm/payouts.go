@@ -115,6 +115,9 @@ func (r *round) pay(ctx context.Context, m *remittance) {
 	if m.plan.ReturnAfterMS > 0 {
 		r.record.struck(FaultBounce)
 	}
+	if len(m.plan.Submit)+len(m.plan.Lookup) > 0 || m.plan.UnknownForMS > 0 {
+		r.record.trouble(workflows.PayoutWorkflowID(m.request.ID), "faults of the rail")
+	}
 	if err := r.world.rail.sim.Plan(sim.Rule{Reference: m.request.ID, Plan: m.plan}); err != nil {
 		r.fail(fmt.Errorf("a plan of the rail: %w", err))
 		return

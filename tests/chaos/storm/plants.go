@@ -1,6 +1,6 @@
 package storm
 
-// Planted faults, by name: what the program in tests/chaos/planted can do wrong.
+// Planted faults, by name: what the program in tests/chaos/planted can do wrong, in its books, and at a payment rail.
 const (
 	PlantKeyBefore        = "key-before-effect"
 	PlantKeyAfter         = "key-after-effect"
@@ -14,6 +14,11 @@ const (
 	PlantEntryLost        = "entry-lost"
 	PlantEntryChanged     = "old-entry-changed"
 	PlantBalanceCached    = "balance-cached"
+
+	PlantSubmitNoKey    = "submit-without-key"
+	PlantLostIsRejected = "lost-answer-is-rejected"
+	PlantUnknownIsNever = "unknown-is-never"
+	PlantTakenIsSettled = "taken-is-settled"
 )
 
 // The settings of a worker with a planted fault: its name, and the ledgers' databases as their owner.

@@ -16,6 +16,7 @@ import (
 	"golang.org/x/sync/errgroup"
 
 	"payonce/activities"
+	"payonce/internal/railsim/sim"
 	"payonce/tests/chaos/checker"
 	"payonce/workflows"
 )
@@ -27,6 +28,8 @@ type RoundConfig struct {
 	Transfers int
 	// Batches is how many batches are submitted beside them, and Payouts how many payouts are made.
 	Batches, Payouts int
+	// RailPlan changes what the rail does to each payout; nil leaves what was drawn.
+	RailPlan func(*sim.Plan)
 	// Ledgers is how many ledgers there are; 0: two or three, by the seed.
 	Ledgers int
 	Mix     Mix
@@ -182,6 +185,11 @@ func (r *round) run(ctx context.Context) (*Outcome, error) {
 	storm := draw.storm(r.config.Transfers)
 	bundles := draw.bundles(r.config.Batches, storm)
 	r.remittances = draw.remittances(r.config.Payouts, len(storm))
+	for _, m := range r.remittances {
+		if r.config.RailPlan != nil {
+			r.config.RailPlan(&m.plan)
+		}
+	}
 	for _, e := range draw.funding(storm, bundles, r.remittances) {
 		errands.send(func() { r.carryOut(errandsCtx, e) })
 	}
