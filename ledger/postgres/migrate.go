@@ -136,7 +136,7 @@ func schemaVersion() (int64, error) {
 const schemaVersionSQL = `select coalesce(max(version_id), 0) from ` + schemaTable + ` where is_applied`
 
 // CheckSchema says whether the database has the schema that this binary was built for. If it has not, the error says
-// what to do: migrate, or run a newer binary.
+// what to do: migrate, grant, or run a newer binary.
 func (l *Ledger) CheckSchema(ctx context.Context) error {
 	want, err := schemaVersion()
 	if err != nil {
@@ -148,7 +148,9 @@ func (l *Ledger) CheckSchema(ctx context.Context) error {
 		if pgErr, ok := errors.AsType[*pgconn.PgError](err); ok && pgErr.Code == "42P01" { // undefined_table: never migrated
 			got, err = 0, nil
 		}
-		switch {
+		switch pgErr, _ := errors.AsType[*pgconn.PgError](err); {
+		case pgErr != nil && pgErr.Code == "42501": // insufficient_privilege
+			return fmt.Errorf("the role may not read the books: run `worker migrate --worker-role` with its name: %w", translate(err))
 		case err != nil:
 			return translate(err)
 		case got < want:

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/jackc/pgx/v5"
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 
@@ -109,6 +110,16 @@ func rights(t testing.TB, db pgtest.Database) []string {
 	require.NoError(t, rows.Err())
 	slices.Sort(all)
 	return all
+}
+
+// Who was granted nothing is told how to be.
+func TestSchemaOfAnotherRole(t *testing.T) {
+	t.Parallel()
+	b := openBooks(t)
+	exec(t, b.owner(t), "revoke select on schema_migrations from "+pgx.Identifier{pgtest.WorkerRole()}.Sanitize())
+	err := b.CheckSchema(t.Context())
+	require.ErrorContains(t, err, "`worker migrate --worker-role`")
+	require.ErrorIs(t, err, ledger.ErrUnavailable, "it may be granted any moment")
 }
 
 func TestRights(t *testing.T) {
