@@ -24,8 +24,8 @@ const (
 // Post carries one operation out, once for its key. Level 2.
 //
 // Concurrent calls share a database transaction (group commit): a call that comes alone is carried out at once, one that shares
-// no account with what is under way soon, and one that does when that has ended, with all that have come meanwhile. An operation that is refused, malformed or
-// rejected, and a caller that leaves, spoil no other. Nor does an account whose row somebody holds: the operations that
+// no account with what is under way soon, and one that does when that has ended, with all that have come meanwhile. An
+// operation that is refused, malformed or rejected, and a caller that leaves, spoil no other. Nor does an account whose row somebody holds: the operations that
 // touch it wait apart, and hold nothing themselves meanwhile.
 //
 // A call that has waited for four fifths of its time without being decided leaves, so that its answer, which is certain, comes
@@ -58,7 +58,7 @@ func (g *groups) post(ctx context.Context, operation *ledger.Operation) (ledger.
 		operation: operation, hash: operation.RequestHash(), accounts: accountsTouched(operation),
 		deadline: deadline, done: make(chan struct{}),
 	}
-	patience := time.NewTimer(patienceUntil(deadline))
+	patience := time.NewTimer(time.Until(deadline) / 10 * 8)
 	defer patience.Stop()
 	g.join(c)
 	for {
@@ -115,7 +115,7 @@ func (c *call) notDecided() error {
 	if account := c.aside.Load(); account != nil {
 		return &heldError{account: *account}
 	}
-	return errNoTurn
+	return fmt.Errorf("%w: no turn in time: %w", ledger.ErrUnavailable, context.DeadlineExceeded)
 }
 
 func (c *call) answer(r ledger.Result) {

@@ -18,8 +18,7 @@ import (
 // that operation is alone: then every error is in the results, and PostBatch itself returns none.
 //
 // Throughput rises with the size of the batch up to some thousand operations; so does the time for which the accounts
-// are locked. A batch that shares accounts with what this process has under way waits for its turn, without a connection. Turns
-// come in order, and the error of a batch that has none in four fifths of its time is ledger.ErrUnavailable.
+// are locked. Batches that share accounts are slower at once than one after the other.
 func (l *Ledger) PostBatch(ctx context.Context, operations []ledger.Operation) ([]ledger.Result, error) {
 	results := make([]ledger.Result, len(operations))
 	items := make([]item, 0, len(operations))
@@ -33,30 +32,13 @@ func (l *Ledger) PostBatch(ctx context.Context, operations []ledger.Operation) (
 	if len(items) == 0 {
 		return results, nil
 	}
-	if err := l.postInTurn(ctx, items); err != nil {
-		return nil, l.failed("post", err)
+	err := l.withConn(ctx, "post", func(ctx context.Context, conn *pgx.Conn) error {
+		return postItems(ctx, conn, items, locking{})
+	})
+	if err != nil {
+		return nil, err
 	}
 	return results, nil
-}
-
-// postInTurn carries items out when nothing of this process that shares their accounts is under way.
-func (l *Ledger) postInTurn(ctx context.Context, items []item) error {
-	ctx, cancel := bounded(ctx)
-	defer cancel()
-	end, err := l.groups.turns.batch(ctx, needsOf(items).accounts)
-	if err != nil {
-		return err
-	}
-	post := func(how locking) error {
-		return l.onConn(ctx, func(ctx context.Context, conn *pgx.Conn) error { return postItems(ctx, conn, items, how) })
-	}
-	err = post(locking{wait: timeoutGroupLock})
-	end()
-	if isLockTimeout(err) {
-		// Another session holds an account. What needs others of this batch's does not wait for it.
-		err = post(locking{})
-	}
-	return err
 }
 
 // item is one valid operation and where its result goes.
@@ -282,8 +264,7 @@ type needs struct {
 	assets         []string // of the ledger's own account at the same index; "" for any other account
 	reversed       []string
 	reversedClaims []string      // at the same index
-	accounts       []accountName // each once
-	own            []accountName // of them the ledger's own
+	own            []accountName // accounts of the ledger's own
 }
 
 type accountName struct {
@@ -307,7 +288,6 @@ func needsOf(items []item) needs {
 					continue
 				}
 				seen[account] = struct{}{}
-				n.accounts = append(n.accounts, account)
 				n.names = append(n.names, account.name)
 				n.assets = append(n.assets, account.asset.String())
 				if ledger.IsOwn(account.name) {

@@ -66,7 +66,7 @@ func begin(ctx context.Context) *pgx.Batch {
 	batch.Queue(beginSQL)
 	if deadline, ok := ctx.Deadline(); ok {
 		remaining := time.Until(deadline)
-		statement, lock := remaining*8/10, remaining*5/10
+		statement, lock := remaining/10*8, remaining/10*5
 		if statement < TimeoutStatement {
 			batch.Queue(limitTimeSQL, milliseconds(statement), milliseconds(min(lock, TimeoutLock)))
 		}

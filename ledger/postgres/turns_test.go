@@ -1,7 +1,6 @@
 package postgres
 
 import (
-	"context"
 	"fmt"
 	"math/rand/v2"
 	"runtime"
@@ -40,8 +39,8 @@ func (u *underWay) run(number int, accounts []accountName) {
 	}
 }
 
-// Whatever comes, stays or leaves: two that share an account are never under way at once, everybody has a turn, and nothing
-// is left behind.
+// Whatever comes, stays, leaves or hangs: two groups that share an account are never under way at once, but for one that hangs,
+// everybody has a turn, and nothing is left behind.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()
@@ -63,47 +62,37 @@ func TestTurns(t *testing.T) {
 			c.answer(ledger.Result{})
 		}
 	}
-	const postings, accounts, callers = 20_000, 60, 40
+	const callers, callsEach, accounts = 3_000, 20, 3_000
 	var all sync.WaitGroup
 	for caller := range callers {
 		random := rand.New(rand.NewPCG(seed, uint64(caller)))
 		all.Go(func() {
-			for i := range postings / callers {
-				number := caller*postings + i
-				touched := make([]accountName, 1+random.IntN(5))
-				for i, n := range random.Perm(accounts)[:len(touched)] {
-					touched[i] = accountName{name: fmt.Sprint(n)}
+			for i := range callsEach {
+				touched := []accountName{{name: fmt.Sprint(random.IntN(accounts))}, {name: fmt.Sprint("to ", random.IntN(accounts))}}
+				if random.IntN(3) == 0 {
+					touched[0].name = "hot"
 				}
-				ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-				switch random.IntN(5) {
-				case 0: // somebody who may leave
-					cancel()
-					fallthrough
-				case 1:
-					end, err := turns.batch(ctx, touched)
-					if err == nil {
-						u.run(number, touched)
-						end()
-					} else {
-						assert.ErrorIs(t, err, context.Canceled)
-					}
-				default:
-					c := &call{accounts: touched, done: make(chan struct{})}
-					mu.Lock()
-					numbers[c] = number
-					mu.Unlock()
-					turns.join(c)
-					select {
-					case <-c.done:
-					case <-ctx.Done():
-						assert.Fail(t, "no turn")
-					}
+				c := &call{accounts: touched, done: make(chan struct{})}
+				mu.Lock()
+				numbers[c] = caller*callsEach + i
+				mu.Unlock()
+				turns.join(c)
+				if random.IntN(10) == 0 && c.leave() {
+					continue
 				}
-				cancel()
+				select {
+				case <-c.done:
+				case <-time.After(time.Minute):
+					assert.Fail(t, "no turn")
+				}
 			}
 		})
 	}
 	all.Wait()
+	// Who has left is forgotten when somebody looks.
+	last := &call{accounts: []accountName{{name: "hot"}}, done: make(chan struct{})}
+	turns.join(last)
+	<-last.done
 	require.Eventually(t, func() bool {
 		turns.mu.Lock()
 		defer turns.mu.Unlock()
@@ -114,95 +103,72 @@ func TestTurns(t *testing.T) {
 	require.Empty(t, turns.taken)
 }
 
-// Of two that share an account the one that came first is first, whether it is a call or a batch.
+// heldTurns are turns whose groups are told of when they begin, and go on when they are let.
+type heldTurns struct {
+	*turns
+
+	begun chan []string // keys
+	goOn  chan struct{}
+}
+
+func newHeldTurns() *heldTurns {
+	h := &heldTurns{begun: make(chan []string), goOn: make(chan struct{})}
+	h.turns = newTurns(10, func(group []*call) {
+		var keys []string
+		for _, c := range group {
+			keys = append(keys, string(c.operation.Key))
+		}
+		h.begun <- keys
+		<-h.goOn
+		for _, c := range group {
+			c.answer(ledger.Result{})
+		}
+	})
+	return h
+}
+
+func newCall(key string, accounts ...string) *call {
+	c := &call{operation: &ledger.Operation{Key: ledger.Key(key)}, done: make(chan struct{})}
+	for _, name := range accounts {
+		c.accounts = append(c.accounts, accountName{name: name})
+	}
+	return c
+}
+
+// Of two that share an account the one that came first is first; who shares none goes at once.
 func TestTurnsKeepTheirOrder(t *testing.T) {
 	t.Parallel()
-	const alice, bob, carol = "alice", "bob", "carol"
-	names := func(all ...string) (accounts []accountName) {
-		for _, name := range all {
-			accounts = append(accounts, accountName{name: name})
-		}
-		return accounts
-	}
-	var order []string
-	begun, goOn := make(chan struct{}), make(chan struct{})
-	turns := newTurns(10, func(group []*call) {
-		for _, c := range group {
-			order = append(order, string(c.operation.Key))
-		}
-		begun <- struct{}{}
-		<-goOn
-		for _, c := range group {
-			c.answer(ledger.Result{})
-		}
-	})
-	newCall := func(key string, accounts ...string) *call {
-		return &call{operation: &ledger.Operation{Key: ledger.Key(key)}, accounts: names(accounts...), done: make(chan struct{})}
-	}
-	turns.join(newCall("first", alice, bob))
-	<-begun
-	batch := make(chan func())
-	go func() {
-		end, err := turns.batch(within(t), names(bob, carol))
-		assert.NoError(t, err)
-		order = append(order, "batch")
-		batch <- end
-	}()
-	require.Eventually(t, func() bool {
-		turns.mu.Lock()
-		defer turns.mu.Unlock()
-		return len(turns.queue) == 1
-	}, time.Minute, time.Millisecond)
-	// Nothing has carol, but the batch came first; and nothing that waits needs dave.
-	turns.join(newCall("after the batch", carol))
-	turns.join(newCall("at once", "dave"))
-	<-begun
-	goOn <- struct{}{}
-	goOn <- struct{}{}
-	end := <-batch
-	require.Equal(t, []string{"first", "at once", "batch"}, order)
-	end()
-	<-begun
-	goOn <- struct{}{}
-	require.Equal(t, []string{"first", "at once", "batch", "after the batch"}, order)
+	h := newHeldTurns()
+	h.join(newCall("first", "alice", "bob"))
+	require.Equal(t, []string{"first"}, <-h.begun)
+	h.join(newCall("second", "bob", "carol"), newCall("third", "carol", "dave"))
+	h.join(newCall("at once", "erin", "frank"))
+	require.Equal(t, []string{"at once"}, <-h.begun)
+	h.goOn <- struct{}{}
+	h.goOn <- struct{}{}
+	require.Equal(t, []string{"second", "third"}, <-h.begun)
+	h.goOn <- struct{}{}
 }
 
-func within(t *testing.T) context.Context {
-	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
-	t.Cleanup(cancel)
-	return ctx
-}
-
-// A batch that has had no turn when four fifths of its time have gone has certainty while there is time to say so, and leaves
-// the way free for those behind it.
-func TestTurnDoesNotCome(t *testing.T) {
+// A group that hangs holds up those who share an account with it for as long as a group may take, and nobody else.
+func TestTurnsBesideOneThatHangs(t *testing.T) {
 	t.Parallel()
-	turns := newTurns(10, func(group []*call) {
-		for _, c := range group {
-			c.answer(ledger.Result{})
-		}
-	})
-	alice, bob := []accountName{{name: "alice"}}, []accountName{{name: "bob"}}
-	end, err := turns.batch(within(t), alice)
-	require.NoError(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 200*time.Millisecond)
-	defer cancel()
-	waiting := make(chan error)
-	go func() {
-		_, err := turns.batch(ctx, append(alice, bob...))
-		waiting <- err
-	}()
+	h := newHeldTurns()
+	begun := time.Now()
+	h.join(newCall("hangs", "alice", "bob"))
+	<-h.begun
+	h.join(newCall("next", "bob", "carol"))
+	require.Equal(t, []string{"next"}, <-h.begun)
+	require.GreaterOrEqual(t, time.Since(begun), turnMax)
+	// What the one that hangs had is the other's now, also when it ends.
+	h.join(newCall("third", "carol", "dave"))
+	h.goOn <- struct{}{}
+	h.goOn <- struct{}{}
+	require.Equal(t, []string{"third"}, <-h.begun)
+	h.goOn <- struct{}{}
 	require.Eventually(t, func() bool {
-		turns.mu.Lock()
-		defer turns.mu.Unlock()
-		return len(turns.queue) == 1
+		h.mu.Lock()
+		defer h.mu.Unlock()
+		return h.groups == 0 && len(h.taken) == 0
 	}, time.Minute, time.Millisecond)
-	behind := &call{operation: &ledger.Operation{}, accounts: bob, done: make(chan struct{})}
-	turns.join(behind)
-	err = <-waiting
-	require.ErrorIs(t, err, ledger.ErrUnavailable)
-	require.NoError(t, ctx.Err(), "there is time left to say so")
-	<-behind.done
-	end()
 }

@@ -30,12 +30,13 @@ insert into bulk_entries select e.* from bulk_source s join entries e on e.opera
 	bulkEndSQL   = `drop table bulk_operations, bulk_entries, bulk_source; drop index bulk_entries_by_operation`
 )
 
-// bulk measures batches of the usual size in turn with the bulk-load limit: two at once, and one after the other, for which one
-// core of PostgreSQL's is the limit of both.
+// bulk measures batches of the usual size in turn with the bulk-load limit. Batches over the same accounts are fastest one after
+// the other, inserts two at once; both are also measured the other way.
 func (l *ledgerBench) bulk(ctx context.Context) error {
+	const one, two = 1, 2
 	ours, limits := make(map[int][]float64), make(map[int][]float64)
 	for range l.runs {
-		for _, atOnce := range []int{batchesAtOnce, 1} {
+		for _, atOnce := range []int{one, two} {
 			rate, err := l.postBatches(ctx, atOnce, batchUsual, false)
 			if err != nil {
 				return err
@@ -53,15 +54,11 @@ func (l *ledgerBench) bulk(ctx context.Context) error {
 		return err
 	}
 	r := &l.results.Ledger
-	r.Batch500, r.BulkLimit, r.HotBatch500 = median(ours[batchesAtOnce]), median(limits[batchesAtOnce]), hot
-	r.Batch500One, r.BulkLimitOne = median(ours[1]), median(limits[1])
+	r.Batch500, r.Batch500Two, r.HotBatch500 = median(ours[one]), median(ours[two]), hot
+	r.BulkLimit, r.BulkLimitOne = median(limits[two]), median(limits[one])
 	r.ByBatch[strconv.Itoa(batchUsual)] = r.Batch500
-	for _, one := range []struct {
-		how         string
-		ours, limit float64
-	}{{"two at once", r.Batch500, r.BulkLimit}, {"one after the other", r.Batch500One, r.BulkLimitOne}} {
-		l.say("ledger: %.0f transfers/s in batches of 500, %s; the bulk-load limit is %.0f (%.0f %%)", one.ours, one.how, one.limit, 100*one.ours/one.limit)
-	}
+	l.say("ledger: %.0f transfers/s in batches of 500 (two at once %.0f); the bulk-load limit is %.0f (%.0f %%), with one at a time %.0f (%.0f %%)",
+		r.Batch500, r.Batch500Two, r.BulkLimit, 100*r.Batch500/r.BulkLimit, r.BulkLimitOne, 100*r.Batch500/r.BulkLimitOne)
 	return nil
 }
 

@@ -14,8 +14,8 @@ import (
 )
 
 const (
-	// batchesAtOnce is how many batches are under way at once: while one commits, the next is decided.
-	batchesAtOnce = 2
+	// batchesAtOnce is how many batches are under way at once. A second one would only wait for the accounts of the first.
+	batchesAtOnce = 1
 	callersMany   = 256
 	batchUsual    = 500
 	// fullEntries is the size of the ledger that is full, and fewEntries of the one that it is compared with.

@@ -37,7 +37,7 @@ func writeReport(out io.Writer, r *results) error {
 
 func plotsOf(r *results) []plot {
 	l, t := &r.Ledger, &r.Temporal
-	bySize := plot{Title: "The ledger, by batch size", Unit: "transfers/s", Says: "Two batches under way at once, over 1,000 accounts."}
+	bySize := plot{Title: "The ledger, by batch size", Unit: "transfers/s", Says: "One batch after another, over 1,000 accounts."}
 	sizes := slices.Sorted(func(yield func(int) bool) {
 		for size := range maps.Keys(l.ByBatch) {
 			if n, err := strconv.Atoi(size); err != nil || !yield(n) {

@@ -35,7 +35,7 @@ type machine struct {
 type ledgerResults struct {
 	Batch500        float64            `json:"batch500_per_s"`
 	BulkLimit       float64            `json:"bulk_limit_per_s"`
-	Batch500One     float64            `json:"batch500_one_at_a_time_per_s"`
+	Batch500Two     float64            `json:"batch500_two_at_once_per_s"`
 	BulkLimitOne    float64            `json:"bulk_limit_one_at_a_time_per_s"`
 	ByBatch         map[string]float64 `json:"by_batch"`
 	Single256       float64            `json:"single256_per_s"`
