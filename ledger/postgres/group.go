@@ -25,8 +25,8 @@ const (
 //
 // Concurrent calls share a database transaction (group commit): a call that comes alone is carried out at once, one that shares
 // no account with what is under way soon, and one that does when that has ended, with all that have come meanwhile. An
-// operation that is refused, malformed or rejected, and a caller that leaves, spoil no other. Nor does an account whose row somebody holds: the operations that
-// touch it wait apart, and hold nothing themselves meanwhile.
+// operation that is refused, malformed or rejected, and a caller that leaves, spoil no other. Nor does an account whose row
+// somebody holds: the operations that touch it wait apart, and hold nothing themselves meanwhile.
 //
 // A call that has waited for four fifths of its time without being decided leaves, so that its answer, which is certain, comes
 // before its deadline, after which nothing is: ledger.ErrUnavailable if the ledger has not got to it, since one that can be
