@@ -54,9 +54,9 @@ RACE ?= $(shell [ "$$($(GO) env CGO_ENABLED)" = 1 ] && command -v "$$($(GO) env 
 # -count=1: most tests talk to a real PostgreSQL and a real Temporal server, which Go's test cache can't see.
 GO_TEST = $(GO) test $(RACE) -shuffle=on -count=1 -timeout=20m $(ARGS)
 
-# The longest first, and one more at once than there are cores: most tests wait for others most of the time.
+# The longest first, and as many at once as there are cores: with more, a slow machine is so busy that time-outs are met.
 LONG := tests tests/faults ledger/postgres internal/devstack starter worker starter/transfers
-ATONCE := $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
+ATONCE := $(shell getconf _NPROCESSORS_ONLN)
 # These run after the other tests, one at a time: they load the machine, and say how long things may take.
 ALONE := /tests/(chaos|health|outage)$$
 .PHONY: test

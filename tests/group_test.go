@@ -129,9 +129,11 @@ func TestGroupTellsEachItsOwn(t *testing.T) {
 func TestGroupAndTroubles(t *testing.T) {
 	t.Parallel()
 	w := harness.New(t, harness.Config{})
-	w.StartFaultWorker(t, harness.FaultConfig{Faults: []string{
-		"post/after=drop;transfer=lost", "post/before=fail:always;transfer=poison",
-	}})
+	w.StartFaultWorker(t, harness.FaultConfig{
+		Faults: []string{"post/after=drop;transfer=lost", "post/before=fail:always;transfer=poison"},
+		// One that waits for its account does so for as long as the others take, on a busy machine too.
+		Options: func(o *workflows.Options) { o.Forward.TimeoutStartToClose, o.Forward.AttemptsMax = time.Minute, 20 },
+	})
 	alice, bob, held := w.Account(t, "us", "100.00"), w.Account(t, "us", ""), w.Account(t, "us", "")
 	requests := []workflows.TransferInput{
 		{ID: "lost", From: alice, To: bob, Amount: "1", Asset: "USD"},

@@ -48,7 +48,10 @@ func requireCompensated(t *testing.T, w *harness.World, in workflows.TransferInp
 func poisonWorld(t *testing.T, faults ...string) (*harness.World, workflows.TransferInput) {
 	t.Helper()
 	w := harness.New(t, harness.Config{})
-	w.StartFaultWorker(t, harness.FaultConfig{Faults: faults})
+	w.StartFaultWorker(t, harness.FaultConfig{Faults: faults, Options: func(o *workflows.Options) {
+		// What is told of the last attempt is the poison, and not that a busy machine was slow.
+		o.Fast.TimeoutStartToClose, o.Forward.TimeoutStartToClose = 20*time.Second, 20*time.Second
+	}})
 	return w, workflows.TransferInput{ID: "rent", From: w.Account(t, "us", "20.00"), To: w.Account(t, "eu", ""), Amount: "13", Asset: "USD"}
 }
 

@@ -18,8 +18,12 @@ import (
 	"payonce/workflows"
 )
 
-// pageSize is how many workflows Temporal is asked for at once: as many as it gives.
-const pageSize = 1000
+const (
+	// pageSize is how many workflows Temporal is asked for at once: as many as it gives.
+	pageSize = 1000
+	// listAttemptsMax is how often one page is asked for again.
+	listAttemptsMax = 5
+)
 
 func (r *run) retention(ctx context.Context) (time.Duration, error) {
 	namespace, err := r.Temporal.WorkflowService().DescribeNamespace(ctx, &workflowservice.DescribeNamespaceRequest{Namespace: r.Namespace})
@@ -183,11 +187,17 @@ func quoteQuery(s string) string { return "'" + strings.ReplaceAll(s, "'", "''")
 
 func (r *run) list(ctx context.Context, query string, do func([]*workflow.WorkflowExecutionInfo) error) error {
 	request := &workflowservice.ListWorkflowExecutionsRequest{Namespace: r.Namespace, PageSize: pageSize, Query: query}
-	for {
+	for attempts := 0; ; {
 		page, err := r.Temporal.ListWorkflow(ctx, request)
+		// A busy server may end a request of which nobody has asked that; it is the client that is asked to try again.
+		if _, cut := errors.AsType[*serviceerror.Canceled](err); cut && ctx.Err() == nil && attempts < listAttemptsMax {
+			attempts++
+			continue
+		}
 		if err != nil {
 			return fmt.Errorf("temporal: list workflows: %w", err)
 		}
+		attempts = 0
 		if err := do(page.GetExecutions()); err != nil {
 			return err
 		}

@@ -388,7 +388,8 @@ func TestUnavailable(t *testing.T) {
 		exec(t, owner, "select from accounts where name = 'alice' for update")
 		done := make(chan error)
 		go func() {
-			_, err := l.Post(t.Context(), post("k", "alice", "world", "1"))
+			// A batch keeps its connection while it waits.
+			_, err := l.PostBatch(t.Context(), []ledger.Operation{post("k", "alice", "world", "1")})
 			done <- err
 		}()
 		waitFor(t, owner, blocked(1))
