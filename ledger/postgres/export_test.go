@@ -33,6 +33,9 @@ func FateOf(err error, commitSent bool) any {
 // RegisterArrays makes types use the codec of this package.
 var RegisterArrays = registerArrays
 
+// TurnMax is how long a group holds up those who share an account with it.
+const TurnMax = turnMax
+
 // RerunsMax is how often a database transaction is run again.
 const RerunsMax = rerunsMax
 

@@ -30,6 +30,7 @@ const (
 // Nothing depends on it but speed. Other processes are met at the database's locks, and so is this one where it must be.
 type turns struct {
 	groupsMax int
+	turnMax   time.Duration
 	carryOut  func(group []*call)
 
 	mu     sync.Mutex
@@ -41,7 +42,7 @@ type turns struct {
 
 func newTurns(connsMax int, carryOut func(group []*call)) *turns {
 	return &turns{
-		groupsMax: max(groupsMin, connsMax/connsPerGroup), carryOut: carryOut,
+		groupsMax: max(groupsMin, connsMax/connsPerGroup), turnMax: turnMax, carryOut: carryOut,
 		wanted: make(map[accountName]int), taken: make(map[accountName]struct{}),
 	}
 }
@@ -148,7 +149,7 @@ func (t *turns) hold(group []*call) *holding {
 	for _, account := range held.accounts {
 		t.taken[account] = struct{}{}
 	}
-	held.late = time.AfterFunc(turnMax, func() {
+	held.late = time.AfterFunc(t.turnMax, func() {
 		t.mu.Lock()
 		defer t.mu.Unlock()
 		t.release(held)
