@@ -9,6 +9,10 @@ import (
 // benignCauses are why a workflow task may fail without a fault of the program.
 var benignCauses = []string{"", "ResetWorkflow", "UnhandledCommand", "ForceCloseCommand", "ResetStickyTaskQueue", "FailoverCloseCommand"}
 
+// historyCut is what the SDK says of a history that grew, or was cut off, while it was read page by page. The task is given out
+// again, and nothing was decided in it.
+const historyCut = "premature end of stream"
+
 // checkLiveness sees that everything has come to an end, in time, and that what was set aside had a cause.
 func (x *index) checkLiveness(f *findings) {
 	for _, death := range x.Deaths {
@@ -24,7 +28,7 @@ func (x *index) checkLiveness(f *findings) {
 			f.transfer(RuleLiveness, id, "%s %s is open, run %s", run.Type, run.WorkflowID, run.RunID)
 		}
 		for _, event := range run.Events {
-			if !slices.Contains(benignCauses, event.Cause) {
+			if !slices.Contains(benignCauses, event.Cause) && !strings.Contains(event.Text, historyCut) {
 				f.transfer(RuleLiveness, id, "a task of %s failed: %s: %s", run.WorkflowID, event.Cause, event.Text)
 			}
 		}
