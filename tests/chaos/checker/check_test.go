@@ -324,6 +324,9 @@ func TestCheckFinds(t *testing.T) {
 		"held up":                         {func(w *writing) { w.e.Prompt["sent"] = time.Second }, RuleLiveness, "sent: nothing was done to it, and it took"},
 		"a worker died":                   {func(w *writing) { w.e.Deaths = []string{"exit status 2"} }, RuleLiveness, "a worker has ended by itself: exit status 2"},
 		"a workflow is not deterministic": {func(w *writing) { w.run("sent").Events = []Event{{Cause: "NonDeterministicError"}} }, RuleLiveness, "NonDeterministicError"},
+		"a worker can't carry a workflow on": {func(w *writing) {
+			w.run("sent").Events = []Event{{Cause: "WorkflowWorkerUnhandledFailure", Text: "panic: history_events: premature end of stream, expectedLastEventID=28"}}
+		}, RuleLiveness, "panic: history_events"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -399,6 +402,10 @@ func TestCheckIsFair(t *testing.T) {
 			w.e.Disturbances = []Disturbance{{Fault: "kill-postgres", From: at(-10), To: at(900)}}
 		},
 		"a workflow was reset": func(w *writing) { w.run("sent").Events = []Event{{Cause: "ResetWorkflow"}} },
+		"a task came without its events": func(w *writing) {
+			text := "history_events: premature end of stream, expectedLastEventID=28 but no more events after eventID=26"
+			w.run("sent").Events = []Event{{Cause: "WorkflowWorkerUnhandledFailure", Text: text}}
+		},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -9,9 +9,13 @@ import (
 // benignCauses are why a workflow task may fail without a fault of the program.
 var benignCauses = []string{"", "ResetWorkflow", "UnhandledCommand", "ForceCloseCommand", "ResetStickyTaskQueue", "FailoverCloseCommand"}
 
-// historyCut is what the SDK says of a history that grew, or was cut off, while it was read page by page. The task is given out
-// again, and nothing was decided in it.
-const historyCut = "premature end of stream"
+// benign says that a workflow task failed without a fault of the program. A task that the server gives out without the events
+// that it has not recorded yet is refused by the SDK before anything is decided in it, and comes again: github.com/temporalio,
+// sdk-go issue 186, temporal issue 7741.
+func benign(event Event) bool {
+	return slices.Contains(benignCauses, event.Cause) ||
+		event.Cause == "WorkflowWorkerUnhandledFailure" && strings.HasPrefix(event.Text, "history_events: premature end of stream,")
+}
 
 // checkLiveness sees that everything has come to an end, in time, and that what was set aside had a cause.
 func (x *index) checkLiveness(f *findings) {
@@ -28,7 +32,7 @@ func (x *index) checkLiveness(f *findings) {
 			f.transfer(RuleLiveness, id, "%s %s is open, run %s", run.Type, run.WorkflowID, run.RunID)
 		}
 		for _, event := range run.Events {
-			if !slices.Contains(benignCauses, event.Cause) && !strings.Contains(event.Text, historyCut) {
+			if !benign(event) {
 				f.transfer(RuleLiveness, id, "a task of %s failed: %s: %s", run.WorkflowID, event.Cause, event.Text)
 			}
 		}
