@@ -13,5 +13,6 @@
 // request's hash.
 //
 // Nothing is changed, but that on request a transfer with money in transit, or a payout with money reserved, and no workflow
-// that moves it on is started again: the same workflow with the same request. Level 2, by its steps' keys: it may be asked for any number of times, also at once.
+// that moves it on is started again: the same workflow with the same request. Level 2, by its steps' keys: it may be asked for
+// any number of times, also at once.
 package reconcile

@@ -2,13 +2,10 @@ package reconcile
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"strings"
 
 	"go.temporal.io/api/workflow/v1"
-	"go.temporal.io/sdk/client"
-	"go.temporal.io/sdk/converter"
 
 	"payonce/activities"
 	"payonce/ledger"
@@ -93,18 +90,10 @@ func (r *run) payout(ctx context.Context, payout string, records []postgres.Reco
 	}
 	in := payoutRequest(reading.reserve)
 	parsed, err := workflows.ParsePayout(in)
-	if err == nil {
-		f.Command = payoutCommand(in)
-	} else {
-		f.Detail += "; no payout has such a reserve: " + err.Error()
+	if err != nil {
+		err = fmt.Errorf("no payout has such a reserve: %w", err)
 	}
-	if err == nil && r.Repair {
-		if f.Repair, err = r.start(ctx, payout, parsed.String(), workflows.PayoutWorkflow, in); err != nil {
-			return err
-		}
-	}
-	r.found(f)
-	return nil
+	return r.goOn(ctx, f, again{command: payoutCommand(in), summary: parsed, workflowType: workflows.PayoutWorkflow, in: in}, err)
 }
 
 func (r *run) payoutRecords(ctx context.Context, payouts []string) (map[string][]postgres.Record, error) {
@@ -153,15 +142,9 @@ func (r *run) endedPayout(ctx context.Context, payout, runID string) error {
 	if w.runID != runID || !w.completed() {
 		return nil // it has been opened again, or is gone
 	}
-	var said workflows.PayoutResult
-	err = r.Temporal.GetWorkflow(ctx, payout, runID).GetWithOptions(ctx, &said, client.WorkflowRunGetOptions{DisableFollowingRuns: true})
-	unreadable := errors.Is(err, converter.ErrUnableToDecode)
-	if err != nil && !unreadable {
-		return fmt.Errorf("temporal: the result of workflow %q: %w", payout, err)
-	}
-	told := string(said.State)
-	if unreadable {
-		told = "something that can't be read (" + err.Error() + ")"
+	said, fault, err := told[workflows.PayoutResult](ctx, r, payout, w)
+	if err != nil {
+		return err
 	}
 	records, err := r.payoutRecords(ctx, []string{payout})
 	if err != nil {
@@ -172,13 +155,13 @@ func (r *run) endedPayout(ctx context.Context, payout, runID string) error {
 	switch {
 	case reading.reserved():
 		// This is for payout, now or in the next run.
-	case !unreadable && reading.agrees(said.State):
+	case fault == nil && reading.agrees(said.State):
 		r.summary.Agreed++
 	case reading.steps == "" && parseErr == nil && !r.given(from.Ledger):
 		r.summary.NotSeen++
 	default:
 		r.found(Finding{
-			Check: CheckOutcome, Transfer: payout, Detail: fmt.Sprintf("its workflow ended as %s; the books have %s", told, &reading),
+			Check: CheckOutcome, Transfer: payout, Detail: fmt.Sprintf("its workflow ended as %s; the books have %s", result{state: said.State, fault: fault}, &reading),
 		})
 	}
 	return nil

@@ -236,18 +236,10 @@ func (r *run) reportUnfinished(ctx context.Context, transfer string, reading *re
 	f := Finding{Check: CheckUnfinished, Transfer: transfer, Detail: fmt.Sprintf("%s; the books have %s", w, reading)}
 	in := reading.request()
 	parsed, err := workflows.ParseTransfer(in)
-	if err == nil {
-		f.Command = transferCommand(in)
-	} else {
-		f.Detail += "; no transfer has such a withdraw: " + err.Error()
+	if err != nil {
+		err = fmt.Errorf("no transfer has such a withdraw: %w", err)
 	}
-	if err == nil && r.Repair {
-		if f.Repair, err = r.start(ctx, transfer, parsed.String(), workflows.TransferWorkflow, in); err != nil {
-			return err
-		}
-	}
-	r.found(f)
-	return nil
+	return r.goOn(ctx, f, again{command: transferCommand(in), summary: parsed, workflowType: workflows.TransferWorkflow, in: in}, err)
 }
 
 // ended looks at a workflow that has ended with a result which the books seem not to have.

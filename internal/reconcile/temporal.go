@@ -91,16 +91,23 @@ func (s result) String() string {
 }
 
 func (r *run) result(ctx context.Context, transfer string, w workflowRun) (result, error) {
-	var said workflows.TransferResult
-	err := r.Temporal.GetWorkflow(ctx, transfer, w.runID).GetWithOptions(ctx, &said, client.WorkflowRunGetOptions{DisableFollowingRuns: true})
-	switch {
-	case err == nil:
-		return resultOf(said), nil
-	case errors.Is(err, converter.ErrUnableToDecode):
-		return result{fault: err}, nil
-	default:
-		return result{}, fmt.Errorf("temporal: the result of workflow %q: %w", transfer, err)
+	said, fault, err := told[workflows.TransferResult](ctx, r, transfer, w)
+	if fault != nil || err != nil {
+		return result{fault: fault}, err
 	}
+	return resultOf(said), nil
+}
+
+// told reads what a workflow has ended with. The fault is why that can't be read.
+func told[T any](ctx context.Context, r *run, workflowID string, w workflowRun) (said T, fault, err error) {
+	err = r.Temporal.GetWorkflow(ctx, workflowID, w.runID).GetWithOptions(ctx, &said, client.WorkflowRunGetOptions{DisableFollowingRuns: true})
+	switch {
+	case errors.Is(err, converter.ErrUnableToDecode):
+		return said, err, nil
+	case err != nil:
+		return said, nil, fmt.Errorf("temporal: the result of workflow %q: %w", workflowID, err)
+	}
+	return said, nil, nil
 }
 
 func resultOf(said workflows.TransferResult) result {
@@ -259,16 +266,41 @@ func listedState(w *workflow.WorkflowExecutionInfo) string {
 	return state
 }
 
+// again is the request that goes on with what a workflow has left.
+type again struct {
+	command      string // for a person
+	summary      fmt.Stringer
+	workflowType string
+	in           any
+}
+
+// goOn reports what a workflow has left, with the command that goes on with it, and does so if that is wanted. The fault is why
+// it can't be asked for again.
+func (r *run) goOn(ctx context.Context, f Finding, a again, fault error) (err error) {
+	if fault == nil {
+		f.Command = a.command
+	} else {
+		f.Detail += "; " + fault.Error()
+	}
+	if fault == nil && r.Repair {
+		if f.Repair, err = r.start(ctx, f.Transfer, a); err != nil {
+			return err
+		}
+	}
+	r.found(f)
+	return nil
+}
+
 // start starts the same workflow with the same request, as any client does, and tells what came of it.
-func (r *run) start(ctx context.Context, id, summary, workflowType string, in any) (told string, err error) {
+func (r *run) start(ctx context.Context, id string, a again) (told string, err error) {
 	w, err := r.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
 		ID:                                       id,
 		TaskQueue:                                workflows.TaskQueue,
 		WorkflowIDReusePolicy:                    enums.WORKFLOW_ID_REUSE_POLICY_ALLOW_DUPLICATE_FAILED_ONLY,
 		WorkflowIDConflictPolicy:                 enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
 		WorkflowExecutionErrorWhenAlreadyStarted: true,
-		StaticSummary:                            summary,
-	}, workflowType, in)
+		StaticSummary:                            a.summary.String(),
+	}, a.workflowType, a.in)
 	if already, ok := errors.AsType[*serviceerror.WorkflowExecutionAlreadyStarted](err); ok {
 		return "somebody else has just started it, run " + already.RunId, nil
 	}
