@@ -39,8 +39,8 @@ func (u *underWay) run(number int, accounts []accountName) {
 	}
 }
 
-// Whatever comes, stays, leaves or hangs: two groups that share an account are never under way at once, but for one that hangs,
-// everybody has a turn, and nothing is left behind.
+// Whatever comes, stays or leaves: two groups that share an account are never under way at once, everybody has a turn, and
+// nothing is left behind.
 func TestTurns(t *testing.T) {
 	t.Parallel()
 	seed := rand.Uint64()

@@ -37,7 +37,7 @@ func (l *ledgerBench) bulk(ctx context.Context) error {
 	ours, limits := make(map[int][]float64), make(map[int][]float64)
 	for range l.runs {
 		for _, atOnce := range []int{one, two} {
-			rate, err := l.postBatches(ctx, atOnce, batchUsual, false)
+			rate, err := l.postBatches(ctx, l.books, atOnce, batchUsual, false)
 			if err != nil {
 				return err
 			}
@@ -49,7 +49,7 @@ func (l *ledgerBench) bulk(ctx context.Context) error {
 			limits[atOnce] = append(limits[atOnce], limit)
 		}
 	}
-	hot, err := l.postBatches(ctx, batchesAtOnce, batchUsual, true)
+	hot, err := l.postBatches(ctx, l.books, batchesAtOnce, batchUsual, true)
 	if err != nil {
 		return err
 	}

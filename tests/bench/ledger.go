@@ -77,9 +77,9 @@ func applied(outcome ledger.Outcome, err error) error {
 }
 
 // postBatches is the rate of transfers in batches of a size, of which so many are under way at once.
-func (l *ledgerBench) postBatches(ctx context.Context, atOnce, size int, hot bool) (float64, error) {
+func (l *ledgerBench) postBatches(ctx context.Context, books *postgres.Ledger, atOnce, size int, hot bool) (float64, error) {
 	m, err := load(ctx, atOnce, l.while, func(ctx context.Context, _ int64) error {
-		return l.postBatch(ctx, l.books, size, hot)
+		return l.postBatch(ctx, books, size, hot)
 	})
 	return m.PerSecond * float64(size), err
 }
@@ -113,7 +113,7 @@ func (l *ledgerBench) batches(ctx context.Context) error {
 	rates := make(map[int][]float64)
 	for range l.runs {
 		for _, size := range batchSizes {
-			rate, err := l.postBatches(ctx, batchesAtOnce, size, false)
+			rate, err := l.postBatches(ctx, l.books, batchesAtOnce, size, false)
 			if err != nil {
 				return fmt.Errorf("batches of %d: %w", size, err)
 			}
@@ -193,13 +193,11 @@ func (l *ledgerBench) full(ctx context.Context) error {
 	rates := make(map[*postgres.Ledger][]float64)
 	for range l.runs {
 		for _, books := range []*postgres.Ledger{few, l.books} {
-			m, err := load(ctx, batchesAtOnce, l.while, func(ctx context.Context, _ int64) error {
-				return l.postBatch(ctx, books, batchUsual, false)
-			})
+			rate, err := l.postBatches(ctx, books, batchesAtOnce, batchUsual, false)
 			if err != nil {
 				return err
 			}
-			rates[books] = append(rates[books], m.PerSecond)
+			rates[books] = append(rates[books], rate)
 		}
 	}
 	r := &l.results.Ledger

@@ -90,8 +90,8 @@ var unpaid = schedule{transfers: 2, payouts: 6, mix: storm.Mix{Kinds: bothWays},
 // roundsMax is within how many rounds a planted fault must be reported.
 const roundsMax = 3
 
-// planted are the faults that are planted in the books, and between a worker and a rail, with the schedule that brings each out, the rule that is there for it,
-// and what it says.
+// planted are the faults that are planted in the books, and between a worker and a rail, with the schedule that brings each
+// out, the rule that is there for it, and what it says.
 var planted = []struct {
 	plant    string
 	schedule schedule
