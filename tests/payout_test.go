@@ -2,6 +2,7 @@ package tests
 
 import (
 	"net/http"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -426,7 +427,7 @@ func TestPayoutCancelled(t *testing.T) {
 	t.Parallel()
 	var worker *harness.FaultWorker
 	w := newRailWorld(t, func(w *harness.World, rail *harness.Rail) {
-		worker = w.StartFaultWorker(t, harness.FaultConfig{Env: rail.Env(), Options: harness.Durable, Faults: []string{"reserve/after=block;for=1s;key=payout/unsent/reserve"}})
+		worker = w.StartFaultWorker(t, harness.FaultConfig{Env: rail.Env(), Options: harness.Held, Faults: []string{"reserve/after=hold;key=payout/unsent/reserve"}})
 	})
 	start := func(t *testing.T, id string) workflows.PayoutInput {
 		t.Helper()
@@ -439,8 +440,9 @@ func TestPayoutCancelled(t *testing.T) {
 	t.Run("unsent", func(t *testing.T) {
 		t.Parallel()
 		in := start(t, "unsent")
-		worker.AwaitEvent(t, "blocked", struckBy("reserve/after", "block"))
+		worker.AwaitEvent(t, "blocked", struckBy("reserve/after", "hold"))
 		require.NoError(t, w.Transfers.CancelPayout(t.Context(), "unsent"))
+		worker.LetGo(t)
 		code, told := w.CLIPayout(t, in)
 		require.Equal(t, exitFailed, code)
 		require.Equal(t, []any{workflows.StateCancelled, workflows.CodeUnsent}, []any{told.State, told.Code})
@@ -448,23 +450,26 @@ func TestPayoutCancelled(t *testing.T) {
 		require.Empty(t, w.rail.Requests(t, "unsent"))
 	})
 	for id, row := range map[string]struct {
-		plan    sim.Plan
+		tooLate bool
 		state   workflows.State
 		balance string
 	}{
-		"stopped":  {sim.Plan{Outcome: "pending"}, workflows.StateCancelled, "10.00"},
-		"too-late": {sim.Plan{DecideAfterMS: 1500, Uncancellable: true}, workflows.StateSettled, "0.00"},
+		"stopped":  {false, workflows.StateCancelled, "10.00"},
+		"too-late": {true, workflows.StateSettled, "0.00"},
 	} {
 		t.Run(id, func(t *testing.T) {
 			t.Parallel()
-			w.rail.Plan(t, id, row.plan)
+			w.rail.Plan(t, id, sim.Plan{Outcome: "pending", Uncancellable: row.tooLate})
 			in := start(t, id)
 			w.AwaitPayout(t, id, workflows.StatePending)
 			require.Equal(t, exitDone, w.CLI(t, "payout", "cancel", id).Code)
+			harness.Eventually(t, "the rail is asked to cancel", func() bool { return slices.Contains(w.rail.Requests(t, id), "cancel") })
+			if row.tooLate {
+				w.rail.Decide(t, id, "settled")
+			}
 			_, told := w.CLIPayout(t, in)
 			require.Equal(t, row.state, told.State)
 			require.Equal(t, row.balance, w.Balance(t, in.From))
-			require.Contains(t, w.rail.Requests(t, id), "cancel")
 		})
 	}
 }

@@ -68,12 +68,12 @@ func Run[Answer any](ctx context.Context, c client.Client, q Question) (Answer, 
 	}
 	deadline, _ := ctx.Deadline()
 	id := q.Name + "/" + uuid.NewString()
-	run, err := c.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
+	run, err := start(ctx, c, client.StartWorkflowOptions{
 		ID:                       id,
 		TaskQueue:                workflows.TaskQueue,
 		WorkflowExecutionTimeout: (time.Until(deadline) + timeoutGrace).Round(time.Second),
 		StaticSummary:            q.Name,
-	}, q.Workflow, q.Input)
+	}, q)
 	if err == nil {
 		err = wait(ctx, run, q, &answer)
 	}
@@ -89,6 +89,17 @@ func isTimeout(err error) bool {
 	var deadline *serviceerror.DeadlineExceeded
 	var timeout *temporal.TimeoutError
 	return errors.As(err, &deadline) || errors.As(err, &timeout) || errors.Is(err, context.DeadlineExceeded)
+}
+
+// start asks the question. The SDK gives up a call after 10 s, also when there is more time: so it is asked again then, under
+// the same ID, and one that did arrive is the one that is waited for.
+func start(ctx context.Context, c client.Client, options client.StartWorkflowOptions, q Question) (client.WorkflowRun, error) {
+	for {
+		run, err := c.ExecuteWorkflow(ctx, options, q.Workflow, q.Input)
+		if err == nil || !isTimeout(err) || ctx.Err() != nil {
+			return run, err
+		}
+	}
 }
 
 func wait(ctx context.Context, run client.WorkflowRun, q Question, answer any) error {

@@ -59,3 +59,21 @@ func TestStartReplyLost(t *testing.T) {
 	}, proxy.Calls(startWorkflow), "the server has said yes three times")
 	once(t, w, in, workflows.StateCompleted, arrived)
 }
+
+// Nobody answers the start of a question, and the SDK gives that call up after ten seconds, though the command has more time: it asks
+// again, and both are one question.
+func TestQuestionReplyLost(t *testing.T) {
+	t.Parallel()
+	w := harness.New(t, harness.Config{})
+	w.StartWorker(t, harness.WorkerConfig{})
+	account := w.Account(t, "us", "20.00")
+	proxy := w.TemporalProxy(t)
+	proxy.Lose(harness.Loss{Method: startWorkflow, Lost: harness.LostReply, Silent: true})
+	shown := harness.Run(t, harness.ProcessConfig{
+		Path: harness.Binary(t, "starter"), Args: []string{"account", "show", account, "--timeout=2m"},
+		Env: append(w.ClientEnv(), "TEMPORAL_ADDRESS="+proxy.Address),
+	})
+	require.Equal(t, exitDone, shown.Code)
+	require.Contains(t, shown.Stdout, "20.00")
+	require.Equal(t, []harness.ProxiedCall{{Method: startWorkflow, Lost: harness.LostReply}, {Method: startWorkflow}}, proxy.Calls(startWorkflow))
+}

@@ -5,10 +5,9 @@ import (
 	"testing"
 
 	"github.com/stretchr/testify/require"
-	"go.temporal.io/api/enums/v1"
-	"go.temporal.io/sdk/client"
 
 	"payonce/activities"
+	"payonce/starter/asking"
 	"payonce/workflows"
 )
 
@@ -70,16 +69,10 @@ func (w *World) Source(t testing.TB, ledger, asset string) string {
 	return name
 }
 
-// ask runs one of the short workflows and returns its answer.
+// ask has a worker answer a question.
 func ask[Answer any](t testing.TB, w *World, workflow string, in any) Answer {
 	t.Helper()
-	ctx := Within(t, patience)
-	run, err := w.Temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-		ID: w.Unique("harness/" + workflow), TaskQueue: workflows.TaskQueue, WorkflowExecutionTimeout: patience,
-		WorkflowIDConflictPolicy: enums.WORKFLOW_ID_CONFLICT_POLICY_FAIL,
-	}, workflow, in)
-	require.NoError(t, err)
-	var answer Answer
-	require.NoError(t, run.Get(ctx, &answer), "%s %+v", workflow, in)
+	answer, err := asking.Run[Answer](Within(t, patience), w.Temporal, asking.Question{Workflow: workflow, Name: "harness/" + workflow, Input: in})
+	require.NoError(t, err, "%s %+v", workflow, in)
 	return answer
 }

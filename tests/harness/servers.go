@@ -169,7 +169,7 @@ func startTemporal(dbFile string, schedules bool) (*temporalServer, error) {
 	shared.atLast(server.Stop)
 	c, err := client.DialContext(ctx, client.Options{
 		HostPort: server.Address, Namespace: server.Namespace, Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)),
-		ConnectionOptions: client.ConnectionOptions{DialOptions: []grpc.DialOption{headers.DialOption()}},
+		ConnectionOptions: client.ConnectionOptions{DialOptions: []grpc.DialOption{headers.DialOption(), grpc.WithChainUnaryInterceptor(patientCalls)}},
 	})
 	if err != nil {
 		return nil, err

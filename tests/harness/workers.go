@@ -107,6 +107,12 @@ type FaultConfig struct {
 // of a workflow task, which is 10 s.
 func Durable(o *workflows.Options) { o.Fast.AttemptsMax = 0 }
 
+// Held is Durable, and an attempt may take as long as anything may: a FaultConfig.Options for the fault "hold", which is no failure.
+func Held(o *workflows.Options) {
+	Durable(o)
+	o.Forward.TimeoutStartToClose, o.Settle.TimeoutStartToClose = patience, patience
+}
+
 // FaultWorker is the worker with faults that runs. The methods of process.Worker are there too.
 type FaultWorker struct {
 	*process.Worker
@@ -211,6 +217,12 @@ func (f *FaultWorker) AwaitEvent(t testing.TB, what string, fits func(fault.Even
 	event, err := f.Await(ctx, fits)
 	require.NoError(t, err, "waited in vain: %s", what)
 	return event
+}
+
+// LetGo lets what the fault "hold" holds go on.
+func (f *FaultWorker) LetGo(t testing.TB) {
+	t.Helper()
+	require.NoError(t, f.Worker.LetGo())
 }
 
 // AwaitKilled waits until the process is gone, as by SIGKILL.

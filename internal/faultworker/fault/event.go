@@ -13,7 +13,7 @@ type EventName string
 const (
 	EventReady   EventName = "ready"   // it asks Temporal for work on all its task queues
 	EventFault   EventName = "fault"   // a fault is about to strike
-	EventResumed EventName = "resumed" // it goes on after ActionFreeze or ActionBlock
+	EventResumed EventName = "resumed" // it goes on after ActionFreeze, ActionBlock or ActionHold
 	EventAnswer  EventName = "answer"  // a ledger has answered a write, whatever becomes of the answer
 )
 

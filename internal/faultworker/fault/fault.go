@@ -26,6 +26,9 @@ const (
 	// ActionBlock waits past the attempt's time-out, or for Fault.For, and then goes on: a worker that does not look at
 	// its deadline.
 	ActionBlock Action = "block"
+	// ActionHold waits until the worker is told to let go, however long that takes, and then goes on as after ActionBlock:
+	// a test does meanwhile what it has to do, and no machine is too slow for that.
+	ActionHold Action = "hold"
 	// ActionFail returns an error: before, in place of the write; after, in place of its answer.
 	ActionFail Action = "fail"
 	// ActionPanic panics.
@@ -35,7 +38,7 @@ const (
 )
 
 func actions() []Action {
-	return []Action{ActionKill, ActionFreeze, ActionBlock, ActionFail, ActionPanic, ActionDrop}
+	return []Action{ActionKill, ActionFreeze, ActionBlock, ActionHold, ActionFail, ActionPanic, ActionDrop}
 }
 
 // Error is which of the ledger's errors ActionFail returns.

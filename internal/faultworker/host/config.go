@@ -45,7 +45,7 @@ func readConfig(args []string, stderr io.Writer) (*config, error) {
 	flags.SetOutput(stderr)
 	texts := flags.StringArray(process.FlagFault, nil, "POINT=ACTION[:TIMES|:always][;transfer=ID][;…], or JSON; repeatable")
 	flags.BoolVar(&c.sticky, process.FlagSticky, true, "keep workflows in memory; without it, another worker takes over without a delay")
-	flags.BoolVar(&c.untilInputEnds, process.FlagUntilInputEnds, false, "stop when standard input ends")
+	flags.BoolVar(&c.untilInputEnds, process.FlagUntilInputEnds, false, "stop when standard input ends; a line on it lets go what faults hold")
 	process.OptionFlags(flags, &c.settings.Workflows)
 	if err := flags.Parse(args); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {
@@ -66,11 +66,11 @@ func readConfig(args []string, stderr io.Writer) (*config, error) {
 	return c, nil
 }
 
-// serve runs the worker with its faults.
-func (c *config) serve(ctx context.Context, stdout io.Writer) error {
+// serve runs the worker with its faults; what they hold goes on when letGo is closed.
+func (c *config) serve(ctx context.Context, stdout io.Writer, letGo <-chan struct{}) error {
 	announce := newAnnouncer(stdout)
 	polls := newPolls(c.queues(), c.sticky, func() { announce.write(fault.Event{Event: fault.EventReady}) })
-	plan := newPlan(c.faults, announce, polls)
+	plan := newPlan(c.faults, announce, polls, letGo)
 
 	temporal := &c.settings.Temporal
 	temporal.ConnectionOptions.DialOptions = append(temporal.ConnectionOptions.DialOptions,

@@ -1,8 +1,10 @@
 package host
 
 import (
+	"bufio"
 	"context"
 	"io"
+	"sync"
 
 	"payonce/activities"
 )
@@ -23,14 +25,30 @@ func (p Program) Run(ctx context.Context, args []string, stdin io.Reader, stdout
 		return err // nil after --help
 	}
 	c.program = p
+	var letGo <-chan struct{}
 	if c.untilInputEnds {
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithCancel(ctx)
 		defer cancel()
+		var ended <-chan struct{}
+		letGo, ended = listen(stdin)
 		go func() {
-			_, _ = io.Copy(io.Discard, stdin)
+			<-ended
 			cancel()
 		}()
 	}
-	return c.serve(ctx, stdout)
+	return c.serve(ctx, stdout, letGo)
+}
+
+// listen reads what the process is told: the first line closes letGo, the end of input ended.
+func listen(stdin io.Reader) (letGo, ended <-chan struct{}) {
+	line, end := make(chan struct{}), make(chan struct{})
+	var once sync.Once
+	go func() {
+		defer close(end)
+		for lines := bufio.NewScanner(stdin); lines.Scan(); {
+			once.Do(func() { close(line) })
+		}
+	}()
+	return line, end
 }

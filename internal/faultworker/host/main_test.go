@@ -26,7 +26,8 @@ func writeOnce(text string) int {
 	if err != nil {
 		panic(err)
 	}
-	plan := newPlan([]fault.Fault{f}, newAnnouncer(os.Stdout), newPolls(nil, true, nil))
+	letGo, _ := listen(os.Stdin)
+	plan := newPlan([]fault.Fault{f}, newAnnouncer(os.Stdout), newPolls(nil, true, nil), letGo)
 	books := &fakeLedger{onPost: func(context.Context) { fmt.Fprintln(os.Stdout, "wrote") }}
 	outcome, err := (&faultyLedger{Ledger: books, plan: plan}).Post(context.Background(), anOperation("transfer/a/withdraw"))
 	fmt.Fprintln(os.Stdout, "returned", outcome.State, err)

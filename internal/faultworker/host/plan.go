@@ -20,6 +20,7 @@ const blockExcess = 500 * time.Millisecond
 type plan struct {
 	announce *announcer
 	polls    *polls
+	letGo    <-chan struct{} // closed when what is held is to go on
 
 	mu     sync.Mutex
 	faults []*armedFault
@@ -31,8 +32,8 @@ type armedFault struct {
 	struck int
 }
 
-func newPlan(faults []fault.Fault, announce *announcer, polls *polls) *plan {
-	p := &plan{announce: announce, polls: polls}
+func newPlan(faults []fault.Fault, announce *announcer, polls *polls, letGo <-chan struct{}) *plan {
+	p := &plan{announce: announce, polls: polls, letGo: letGo}
 	for _, f := range faults {
 		p.faults = append(p.faults, &armedFault{Fault: f})
 	}
@@ -81,6 +82,10 @@ func (p *plan) strike(ctx context.Context, point fault.Point, key string) (conte
 	case fault.ActionBlock:
 		p.announce.write(event)
 		block(ctx, time.Duration(f.For))
+		return p.resume(ctx, event), nil
+	case fault.ActionHold:
+		p.announce.write(event)
+		<-p.letGo
 		return p.resume(ctx, event), nil
 	case fault.ActionFail:
 		p.announce.write(event)

@@ -55,7 +55,7 @@ func broken(t *testing.T, faults ...string) (*faultyLedger, *fakeLedger, func() 
 	}
 	var out bytes.Buffer
 	books := &fakeLedger{}
-	l := &faultyLedger{Ledger: books, plan: newPlan(parsed, newAnnouncer(&out), newPolls(nil, true, nil))}
+	l := &faultyLedger{Ledger: books, plan: newPlan(parsed, newAnnouncer(&out), newPolls(nil, true, nil), nil)}
 	return l, books, func() []fault.Event {
 		var events []fault.Event
 		for decoder := json.NewDecoder(bytes.NewReader(out.Bytes())); decoder.More(); {

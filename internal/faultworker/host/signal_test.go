@@ -22,7 +22,6 @@ func child(t *testing.T, fault string) (*exec.Cmd, io.Reader) {
 	cmd.Stderr = os.Stderr
 	out, err := cmd.StdoutPipe()
 	require.NoError(t, err)
-	require.NoError(t, cmd.Start())
 	return cmd, out
 }
 
@@ -35,6 +34,7 @@ func TestKill(t *testing.T) {
 		t.Run(fault, func(t *testing.T) {
 			t.Parallel()
 			cmd, out := child(t, fault)
+			require.NoError(t, cmd.Start())
 			text, err := io.ReadAll(out)
 			require.NoError(t, err)
 			_ = cmd.Wait()
@@ -48,6 +48,7 @@ func TestKill(t *testing.T) {
 func TestFreeze(t *testing.T) {
 	t.Parallel()
 	cmd, out := child(t, "withdraw/before=freeze")
+	require.NoError(t, cmd.Start())
 	lines := bufio.NewScanner(out)
 	require.True(t, lines.Scan())
 	require.Contains(t, lines.Text(), `"event":"fault"`)
@@ -66,6 +67,29 @@ func TestFreeze(t *testing.T) {
 	require.NoError(t, lines.Err())
 	require.NoError(t, cmd.Wait())
 	requireLines(t, []string{`"event":"resumed"`, "wrote", `"event":"answer"`, "returned applied"}, text)
+}
+
+// What is held goes on when the process is told so, and not when its caller gives up.
+func TestHold(t *testing.T) {
+	t.Parallel()
+	cmd, out := child(t, "withdraw/after=hold")
+	input, err := cmd.StdinPipe()
+	require.NoError(t, err)
+	require.NoError(t, cmd.Start())
+	lines := bufio.NewScanner(out)
+	for _, want := range []string{"wrote", `"event":"answer"`, `"event":"fault"`} {
+		require.True(t, lines.Scan())
+		require.Contains(t, lines.Text(), want)
+	}
+	_, err = io.WriteString(input, "let go\n")
+	require.NoError(t, err)
+	text := ""
+	for lines.Scan() {
+		text += lines.Text() + "\n"
+	}
+	require.NoError(t, lines.Err())
+	require.NoError(t, cmd.Wait())
+	requireLines(t, []string{`"event":"resumed"`, "returned applied"}, text)
 }
 
 func requireLines(t *testing.T, want []string, text string) {

@@ -47,7 +47,7 @@ type Worker struct {
 	PID int
 
 	cmd   *exec.Cmd
-	input io.Closer
+	input io.WriteCloser
 	ended chan struct{}
 	state string // how it ended; read it after ended is closed
 
@@ -196,6 +196,12 @@ func (w *Worker) Freeze() error { return w.cmd.Process.Signal(freeze) }
 
 // Thaw continues a frozen process (SIGCONT).
 func (w *Worker) Thaw() error { return w.cmd.Process.Signal(thaw) }
+
+// LetGo lets what fault.ActionHold holds go on, and holds nothing from now on. Safe to call twice.
+func (w *Worker) LetGo() error {
+	_, err := io.WriteString(w.input, "let go\n")
+	return err
+}
 
 // Stop tells the worker to stop, frozen or not, and kills it when it does not in time, or when the context ends. Safe to
 // call twice.
