@@ -38,7 +38,7 @@ func faultWords(e *fault.Event) string {
 		return "is KILLED (SIGKILL) " + when
 	case fault.ActionFreeze:
 		return "is FROZEN (SIGSTOP) " + when
-	case fault.ActionBlock:
+	case fault.ActionBlock, fault.ActionHold:
 		return "HANGS " + when
 	case fault.ActionFail:
 		return doing(e) + ", " + attempt(e) + ": FAILS"

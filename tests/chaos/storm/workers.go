@@ -279,7 +279,7 @@ func pointFault(e fault.Event) string {
 			return FaultFreezeBefore
 		}
 		return FaultFreezeAfter
-	case fault.ActionBlock:
+	case fault.ActionBlock, fault.ActionHold:
 		if before {
 			return FaultLateWrite
 		}
@@ -348,7 +348,7 @@ func AllPoints(random *rand.Rand, slot int) []fault.Fault {
 				// A ledger that says it could not be reached has not committed.
 				f.Error = fault.ErrorUnknown
 			}
-		case fault.ActionKill, fault.ActionFreeze, fault.ActionBlock, fault.ActionPanic:
+		case fault.ActionKill, fault.ActionFreeze, fault.ActionBlock, fault.ActionHold, fault.ActionPanic:
 		}
 		faults = append(faults, f)
 	}
