@@ -115,6 +115,10 @@ func (c *child) wait(ctx context.Context) error {
 	}
 }
 
+// killTimeout is how long the kernel may take to end a process: one that waits
+// for a disk ends when that has answered.
+const killTimeout = time.Minute
+
 // farewell is a signal and the time a process has to heed it.
 type farewell struct {
 	signal syscall.Signal
@@ -127,7 +131,7 @@ func (c *child) end(ctx context.Context, farewells ...farewell) error {
 	if !c.alive() {
 		return nil
 	}
-	for _, f := range append(farewells, farewell{syscall.SIGKILL, 10 * time.Second}) {
+	for _, f := range append(farewells, farewell{syscall.SIGKILL, killTimeout}) {
 		// An error means that the process has just ended, which wait will see.
 		_ = c.process.Signal(f.signal)
 		patience, cancel := context.WithTimeout(ctx, f.within)

@@ -28,7 +28,14 @@ const (
 
 	// startTimeout bounds a start whose context does not: a slow machine, or a
 	// recovery after a crash.
-	startTimeout = 2 * time.Minute
+	startTimeout = 5 * time.Minute
+
+	// crashTimeout is how long a server that is told to end at once may take
+	// before it is killed: it waits for its children, and they for the disk.
+	crashTimeout = 30 * time.Second
+
+	// backendsTimeout is how long the last of its children may take.
+	backendsTimeout = time.Minute
 )
 
 // PostgresConfig describes a PostgreSQL server to start. The zero value is a
@@ -325,7 +332,7 @@ func (p *Postgres) launch(ctx context.Context) error {
 		if server.alive() {
 			err = fmt.Errorf("%w: %w", err, last)
 		}
-		return errors.Join(err, server.end(context.Background(), farewell{syscall.SIGQUIT, 10 * time.Second}))
+		return errors.Join(err, server.end(context.Background(), farewell{syscall.SIGQUIT, crashTimeout}))
 	}
 	p.server = server
 	return nil
@@ -376,7 +383,7 @@ func (p *Postgres) PID() int {
 // stays reserved. Killing a server that is down does nothing. [ErrExternal] for
 // an external server.
 func (p *Postgres) Kill(ctx context.Context) error {
-	return p.halt(ctx, farewell{syscall.SIGQUIT, 10 * time.Second})
+	return p.halt(ctx, farewell{syscall.SIGQUIT, crashTimeout})
 }
 
 // Shutdown ends the server in order, clients being disconnected, and keeps its
@@ -385,7 +392,7 @@ func (p *Postgres) Kill(ctx context.Context) error {
 func (p *Postgres) Shutdown(ctx context.Context) error { return p.halt(ctx, postgresGoodbye...) }
 
 // postgresGoodbye is a fast shutdown and, for one that hangs, an immediate one.
-var postgresGoodbye = []farewell{{syscall.SIGINT, time.Minute}, {syscall.SIGQUIT, 10 * time.Second}}
+var postgresGoodbye = []farewell{{syscall.SIGINT, time.Minute}, {syscall.SIGQUIT, crashTimeout}}
 
 func (p *Postgres) halt(ctx context.Context, farewells ...farewell) error {
 	if p.external {
@@ -444,7 +451,7 @@ func (p *Postgres) Stop() error {
 // awaitBackends returns when the last of the server's processes is gone, which
 // would otherwise write into the folder while it is being removed.
 func (p *Postgres) awaitBackends() error {
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), backendsTimeout)
 	defer cancel()
 	lock, err := p.dir.lockServer(ctx, nil)
 	if err != nil {

@@ -17,6 +17,10 @@ const (
 
 	// identifierBytesMax is where PostgreSQL would cut a name off, without an error.
 	identifierBytesMax = 63
+
+	// connectTimeout bounds a connection to a server that takes it and does not
+	// answer. One that nobody listens for fails at once.
+	connectTimeout = time.Minute
 )
 
 // URL returns the owner's URL of a database on the server, whether the database
@@ -146,7 +150,7 @@ func (p *Postgres) do(ctx context.Context, f func(*pgx.Conn) error) error {
 	if err != nil {
 		return err
 	}
-	config.ConnectTimeout = 10 * time.Second
+	config.ConnectTimeout = connectTimeout
 	conn, err := pgx.ConnectConfig(ctx, config)
 	if err != nil {
 		return err

@@ -158,7 +158,7 @@ func output(ctx context.Context, acc *account, path string, args ...string) (str
 	cmd := exec.CommandContext(ctx, path, args...)
 	cmd.Dir = "/"
 	cmd.SysProcAttr = childAttributes(acc)
-	cmd.WaitDelay = time.Second
+	cmd.WaitDelay = 10 * time.Second
 	out, err := cmd.Output()
 	if err != nil {
 		return "", fmt.Errorf("%s %s: %w", path, strings.Join(args, " "), err)

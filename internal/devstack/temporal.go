@@ -36,6 +36,15 @@ var temporalSettings = []string{
 	"matching.numTaskqueueWritePartitions=1",
 }
 
+const (
+	// prepareTimeout bounds one look at whether the server is ready, which asks it
+	// for half a dozen things: one that is busy may take seconds for each.
+	prepareTimeout = 30 * time.Second
+
+	// connectTemporalTimeout is how long a server of ours may take for its first answer.
+	connectTemporalTimeout = 15 * time.Second
+)
+
 // TemporalConfig describes a Temporal server to start. The zero value is a
 // server that keeps nothing.
 type TemporalConfig struct {
@@ -254,7 +263,10 @@ func (t *Temporal) reserve() error {
 	if t.config.UI {
 		t.UIURL = "http://" + t.ports.ui.address()
 	}
-	t.options = client.Options{HostPort: t.Address, Namespace: t.Namespace}
+	t.options = client.Options{
+		HostPort: t.Address, Namespace: t.Namespace,
+		ConnectionOptions: client.ConnectionOptions{GetSystemInfoTimeout: connectTemporalTimeout},
+	}
 	return nil
 }
 
@@ -363,7 +375,7 @@ func (t *Temporal) prepare(ctx context.Context) error {
 		}
 		conn.Close()
 	}
-	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
+	ctx, cancel := context.WithTimeout(ctx, prepareTimeout)
 	defer cancel()
 	c, err := t.dial(ctx)
 	if err != nil {
