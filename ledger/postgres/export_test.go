@@ -4,6 +4,7 @@ import (
 	"context"
 	"database/sql"
 	"io/fs"
+	"time"
 
 	"github.com/jackc/pgx/v5"
 	"github.com/jackc/pgx/v5/stdlib"
@@ -33,8 +34,12 @@ func FateOf(err error, commitSent bool) any {
 // RegisterArrays makes types use the codec of this package.
 var RegisterArrays = registerArrays
 
-// TurnMax is how long a group holds up those who share an account with it.
-const TurnMax = turnMax
+// SetTurnMax sets how long a group holds up those who share an account with it.
+func (l *Ledger) SetTurnMax(d time.Duration) {
+	l.groups.turns.mu.Lock()
+	defer l.groups.turns.mu.Unlock()
+	l.groups.turns.turnMax = d
+}
 
 // RerunsMax is how often a database transaction is run again.
 const RerunsMax = rerunsMax

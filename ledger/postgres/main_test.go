@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"context"
 	"fmt"
+	"net/url"
 	"sync"
 	"testing"
 	"time"
@@ -60,12 +61,27 @@ func openBooks(t testing.TB) *books {
 func openBooksNamed(t testing.TB, name string) *books {
 	t.Helper()
 	db := pgtest.NewDatabase(t)
-	return &books{Ledger: openLedger(t, name, db.WorkerURL), Database: db}
+	return &books{Ledger: openLedger(t, name, patient(t, db.WorkerURL)), Database: db}
+}
+
+// patient is a database's URL whose sessions wait longer than a busy machine needs for anything, where a worker's would give
+// up after some seconds.
+func patient(t testing.TB, rawURL string) string {
+	t.Helper()
+	u, err := url.Parse(rawURL)
+	require.NoError(t, err)
+	query := u.Query()
+	query.Set("connect_timeout", "60")
+	for _, name := range []string{"statement_timeout", "lock_timeout", "idle_in_transaction_session_timeout"} {
+		query.Set(name, "120000")
+	}
+	u.RawQuery = query.Encode()
+	return u.String()
 }
 
 func openLedger(t testing.TB, name, url string) *postgres.Ledger {
 	t.Helper()
-	l, err := postgres.Open(t.Context(), postgres.Config{Name: name, URL: url, ConnsMax: 16})
+	l, err := postgres.Open(t.Context(), postgres.Config{Name: name, URL: url, ConnsMax: 16, TimeoutAcquire: time.Minute})
 	require.NoError(t, err)
 	t.Cleanup(l.Close)
 	return l
@@ -74,7 +90,7 @@ func openLedger(t testing.TB, name, url string) *postgres.Ledger {
 // through opens the same books once more, through a proxy.
 func (b *books) through(t testing.TB) (*postgres.Ledger, *pgtest.Proxy) {
 	t.Helper()
-	proxy := pgtest.NewProxy(t, b.WorkerURL)
+	proxy := pgtest.NewProxy(t, patient(t, b.WorkerURL))
 	return openLedger(t, b.Name(), proxy.URL), proxy
 }
 
@@ -181,8 +197,10 @@ func waitFor(t testing.TB, conn *pgx.Conn, condition string, args ...any) {
 	t.Helper()
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
-	for deadline := time.Now().Add(time.Minute); time.Now().Before(deadline); <-tick.C {
+	for deadline := time.Now().Add(3 * time.Minute); time.Now().Before(deadline); <-tick.C {
 		var holds bool
+		// In a database transaction, what the server says of its sessions is what it said the first time.
+		exec(t, conn, "select pg_stat_clear_snapshot()")
 		require.NoError(t, conn.QueryRow(t.Context(), "select "+condition, args...).Scan(&holds))
 		if holds {
 			return
@@ -275,3 +293,11 @@ func (c *expiringContext) Err() error {
 		return nil
 	}
 }
+
+// deadlineContext is a context that has a deadline, and does not end at it.
+type deadlineContext struct {
+	context.Context
+	deadline time.Time
+}
+
+func (c deadlineContext) Deadline() (deadline time.Time, ok bool) { return c.deadline, true }

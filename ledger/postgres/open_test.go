@@ -3,6 +3,7 @@ package postgres_test
 import (
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
@@ -95,7 +96,7 @@ func TestURLSettingsWin(t *testing.T) {
 func TestPoolStatAndTracing(t *testing.T) {
 	t.Parallel()
 	b := openBooks(t)
-	l, err := postgres.Open(t.Context(), postgres.Config{Name: "us", URL: b.WorkerURL, ConnsMax: 3, TracerProvider: sdktrace.NewTracerProvider()})
+	l, err := postgres.Open(t.Context(), postgres.Config{Name: "us", URL: patient(t, b.WorkerURL), ConnsMax: 3, TimeoutAcquire: time.Minute, TracerProvider: sdktrace.NewTracerProvider()})
 	require.NoError(t, err)
 	t.Cleanup(l.Close)
 	require.NoError(t, l.Ping(t.Context()))

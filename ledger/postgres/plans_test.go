@@ -20,7 +20,7 @@ func TestReadsDoNotGrowWithTheBooks(t *testing.T) {
 	for _, table := range []string{"accounts", "operations", "entries"} {
 		exec(t, owner, "alter table "+table+" set (autovacuum_enabled = off)") // no statistics, ever
 	}
-	l, err := postgres.Open(t.Context(), postgres.Config{Name: "us", URL: b.WorkerURL, ConnsMax: 1})
+	l, err := postgres.Open(t.Context(), postgres.Config{Name: "us", URL: patient(t, b.WorkerURL), ConnsMax: 1})
 	require.NoError(t, err)
 	number := 0
 	run := func(batch int) {

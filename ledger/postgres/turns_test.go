@@ -83,7 +83,7 @@ func TestTurns(t *testing.T) {
 				}
 				select {
 				case <-c.done:
-				case <-time.After(time.Minute):
+				case <-time.After(10 * time.Minute):
 					assert.Fail(t, "no turn")
 				}
 			}
