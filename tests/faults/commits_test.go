@@ -32,7 +32,7 @@ var commitWrites = []struct {
 func cutAtCommit(t *testing.T, options func(*workflows.Options), applied bool) {
 	t.Helper()
 	w := harness.New(t, harness.Config{})
-	proxies := map[string]*pgtest.Proxy{"us": pgtest.NewProxy(t, w.LedgerURL("us")), "eu": pgtest.NewProxy(t, w.LedgerURL("eu"))}
+	proxies := map[string]*pgtest.Proxy{"us": pgtest.NewProxy(t, patientURL(w, "us")), "eu": pgtest.NewProxy(t, patientURL(w, "eu"))}
 	var faults []string
 	for _, write := range commitWrites {
 		faults = append(faults, write.faults...)
@@ -51,7 +51,7 @@ func cutAtCommit(t *testing.T, options func(*workflows.Options), applied bool) {
 				cut.Add(1)
 				return true
 			})
-			start(t, w, in)
+			startUnhurried(t, w, in)
 			if write.kind == fault.KindResolve {
 				once(t, w, in, workflows.StateCompensated, givenUpBack)
 			} else {
@@ -71,7 +71,7 @@ func cutAtCommit(t *testing.T, options func(*workflows.Options), applied bool) {
 // and the next attempt writes it.
 func TestCutOffFromPostgresBeforeCommit(t *testing.T) {
 	t.Parallel()
-	for name, options := range map[string]func(*workflows.Options){"durable path": harness.Durable, "fast path": nil} {
+	for name, options := range map[string]func(*workflows.Options){"durable path": unhurriedDurable, "fast path": unhurried} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cutAtCommit(t, options, false)
@@ -83,7 +83,7 @@ func TestCutOffFromPostgresBeforeCommit(t *testing.T) {
 // finds what is written.
 func TestCutOffFromPostgresAfterCommit(t *testing.T) {
 	t.Parallel()
-	for name, options := range map[string]func(*workflows.Options){"durable path": harness.Durable, "fast path": nil} {
+	for name, options := range map[string]func(*workflows.Options){"durable path": unhurriedDurable, "fast path": unhurried} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			cutAtCommit(t, options, true)

@@ -16,14 +16,14 @@ import (
 func killed(t *testing.T, kind fault.Kind, point string) {
 	t.Helper()
 	w := harness.New(t, harness.Config{})
-	dying := w.StartFaultWorker(t, harness.FaultConfig{Options: durablePatient, Faults: []string{point + "=kill;transfer=rent"}})
+	dying := startFaulty(t, w, harness.FaultConfig{Options: timedOutDurable, Faults: []string{point + "=kill;transfer=rent"}})
 	in := ofKind(t, w, kind, "rent")
 	start(t, w, in)
 	dying.AwaitStrike(t, point, in.ID)
 	dying.AwaitKilled(t)
 	before := w.Steps(t, in.ID)
 
-	whole := w.StartFaultWorker(t, harness.FaultConfig{Options: durablePatient})
+	whole := startFaulty(t, w, harness.FaultConfig{Options: timedOutDurable})
 	endsWell(t, w, kind, in)
 	// The server has noticed by nothing but the time that went by.
 	retriedAfter(t, w, in.ID, kind, enums.TIMEOUT_TYPE_START_TO_CLOSE)
@@ -70,7 +70,7 @@ func TestWorkerKilledAfterCommit(t *testing.T) {
 func TestWorkerKilledBetweenWithdrawAndDeposit(t *testing.T) {
 	t.Parallel()
 	w := harness.New(t, harness.Config{})
-	dying := w.StartFaultWorker(t, harness.FaultConfig{Options: durablePatient, Faults: []string{"deposit/before=kill;transfer=rent"}})
+	dying := startFaulty(t, w, harness.FaultConfig{Options: timedOutDurable, Faults: []string{"deposit/before=kill;transfer=rent"}})
 	in := between(t, w, "rent")
 	start(t, w, in)
 	dying.AwaitStrike(t, "deposit/before", in.ID)
@@ -81,7 +81,7 @@ func TestWorkerKilledBetweenWithdrawAndDeposit(t *testing.T) {
 	require.Len(t, verified.InTransit, 1)
 	require.Equal(t, workflows.TransferWorkflowID(in.ID), verified.InTransit[0].Transfer)
 
-	whole := w.StartFaultWorker(t, harness.FaultConfig{Options: durablePatient})
+	whole := startFaulty(t, w, harness.FaultConfig{Options: timedOutDurable})
 	once(t, w, in, workflows.StateCompleted, arrived)
 	require.Empty(t, answersTo(fault.KindWithdraw, in.ID, whole), "what is in the history is not run again")
 	require.Len(t, answersTo(fault.KindDeposit, in.ID, whole), 1)
@@ -107,7 +107,7 @@ func TestWorkerKilledInLocalActivity(t *testing.T) {
 		t.Run(row.point, func(t *testing.T) {
 			t.Parallel()
 			w := harness.New(t, harness.Config{})
-			dying := w.StartFaultWorker(t, harness.FaultConfig{Faults: []string{row.point + "=kill;transfer=rent"}})
+			dying := startFaulty(t, w, harness.FaultConfig{Options: unhurried, Faults: []string{row.point + "=kill;transfer=rent"}})
 			in := ofKind(t, w, row.kind, "rent")
 			start(t, w, in)
 			require.True(t, dying.AwaitStrike(t, row.point, in.ID).Local)
@@ -119,7 +119,7 @@ func TestWorkerKilledInLocalActivity(t *testing.T) {
 	t.Run("in the middle of the write", func(t *testing.T) {
 		t.Parallel()
 		w := harness.New(t, harness.Config{})
-		dying := w.StartFaultWorker(t, harness.FaultConfig{})
+		dying := startFaulty(t, w, harness.FaultConfig{Options: unhurried})
 		in := within(t, w, "rent")
 		lock := w.LockAccount(t, in.To)
 		start(t, w, in)
@@ -136,7 +136,7 @@ func TestWorkerKilledInLocalActivity(t *testing.T) {
 // again, as a repeat or not.
 func endsAfterLostTask(t *testing.T, w *harness.World, kind fault.Kind, in workflows.TransferInput, repeat bool) {
 	t.Helper()
-	whole := w.StartFaultWorker(t, harness.FaultConfig{})
+	whole := startFaulty(t, w, harness.FaultConfig{Options: unhurried})
 	endsWell(t, w, kind, in)
 	require.NotEmpty(t, eventsOf(t, w, in.ID, enums.EVENT_TYPE_WORKFLOW_TASK_TIMED_OUT), "the task was lost")
 	again := awaitAnswers(t, 1, kind, in.ID, whole)[0]

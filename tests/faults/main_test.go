@@ -11,7 +11,7 @@ import (
 func TestMain(m *testing.M) { os.Exit(harness.Main(m)) }
 
 // patience is how long anything may take, on a busy machine.
-const patience = time.Minute
+const patience = 2 * time.Minute
 
 // exitDone is the programs' exit code when all is well.
 const exitDone = 0

@@ -4,7 +4,6 @@ import (
 	"errors"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
@@ -23,12 +22,9 @@ import (
 func TestSignalsRepeated(t *testing.T) {
 	t.Parallel()
 	w := harness.New(t, harness.Config{})
-	worker := w.StartFaultWorker(t, harness.FaultConfig{
-		Options: func(o *workflows.Options) { o.Fast.TimeoutStartToClose = 10 * time.Second },
-		Faults:  []string{"post/after=block;for=3s;transfer=rent"},
-	})
+	worker := startFaulty(t, w, harness.FaultConfig{Options: unhurried, Faults: []string{"post/after=hold;transfer=rent"}})
 	in := within(t, w, "rent")
-	w.Start(t, in) // with a workflow task's own time-out
+	startUnhurried(t, w, in) // a task that takes most of its time is reported, and sees the news
 	require.True(t, worker.AwaitStrike(t, "post/after", in.ID).Local)
 	signal := func() error {
 		return w.Temporal.SignalWorkflow(t.Context(), workflows.TransferWorkflowID(in.ID), "", "pay", in)
@@ -37,6 +33,7 @@ func TestSignalsRepeated(t *testing.T) {
 	for range signals {
 		require.NoError(t, signal())
 	}
+	worker.LetGo(t)
 	once(t, w, in, workflows.StateCompleted, posted)
 
 	failed := eventsOf(t, w, in.ID, enums.EVENT_TYPE_WORKFLOW_TASK_FAILED)
@@ -75,7 +72,11 @@ func parkedWorker(t *testing.T, w *harness.World, ids ...string) *harness.FaultW
 	for _, id := range ids {
 		faults = append(faults, "deposit/before=fail:always;transfer="+id, "resolve/before=fail:4;transfer="+id)
 	}
-	return w.StartFaultWorker(t, harness.FaultConfig{Options: harness.Durable, Faults: faults})
+	return startFaulty(t, w, harness.FaultConfig{Options: func(o *workflows.Options) {
+		attempts := o.Settle.AttemptsMax
+		unhurriedDurable(o)
+		o.Settle.AttemptsMax = attempts
+	}, Faults: faults})
 }
 
 // A decision about a parked transfer is sent several times at once, and again after the end, as one whose answer was lost. It

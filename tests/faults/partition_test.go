@@ -9,7 +9,6 @@ import (
 	"go.temporal.io/api/enums/v1"
 
 	"payonce/internal/faultworker/fault"
-	"payonce/internal/pgtest"
 	"payonce/tests/harness"
 	"payonce/workflows"
 )
@@ -20,41 +19,38 @@ import (
 func TestWorkerCutOffFromTemporal(t *testing.T) {
 	t.Parallel()
 	options := func(o *workflows.Options) {
-		durablePatient(o)
-		o.Forward.TimeoutStartToClose = 4 * time.Second
+		timedOutDurable(o)
+		o.Forward.TimeoutStartToClose = 15 * time.Second
 	}
 	for _, row := range []struct {
-		name   string
-		hold   func(pgtest.Message) bool // where the first worker is when it is cut off
-		first  bool                      // it goes on before the other begins, and else after the other has ended
-		faults []string
-		lost   string // what it then says in vain
+		name  string
+		point string // where the first worker is when it is cut off
+		first bool   // it goes on before the other begins, and else after the other has ended
+		lost  string // what it then says in vain
 	}{
-		{"it commits first", hasCommitted, true, nil, reportActivity},
-		// Blocked for a moment, it does not look at its deadline. What is overdue it does not report: it asks for more work.
-		{"it commits last", begins, false, []string{"deposit/before=block;for=1ms;transfer=rent"}, "PollActivityTaskQueue"},
+		{"it commits first", "deposit/after", true, reportActivity},
+		// What is overdue it does not report: it asks for more work.
+		{"it commits last", "deposit/before", false, "PollActivityTaskQueue"},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			w := harness.New(t, harness.Config{})
-			temporal, postgres := w.TemporalProxy(t), pgtest.NewProxy(t, w.LedgerURL("eu"))
-			cutOff := w.StartFaultWorker(t, harness.FaultConfig{
-				Options: options, Faults: row.faults,
-				Env: []string{"TEMPORAL_ADDRESS=" + temporal.Address, ledgers(w.LedgerURL("us"), postgres.URL)},
+			temporal := w.TemporalProxy(t)
+			cutOff := startFaulty(t, w, harness.FaultConfig{
+				Options: options, Faults: []string{row.point + "=hold;transfer=rent"},
+				Env: []string{"TEMPORAL_ADDRESS=" + temporal.Address},
 			})
 			in := between(t, w, "rent")
-			reached, release := postgres.HoldBefore(row.hold)
-			defer release()
 			start(t, w, in)
-			<-reached
+			cutOff.AwaitStrike(t, row.point, in.ID)
 			temporal.Cut()
 			if row.first {
-				release()
+				cutOff.LetGo(t)
 				awaitAnswers(t, 1, fault.KindDeposit, in.ID, cutOff)
 			}
-			other := w.StartFaultWorker(t, harness.FaultConfig{Options: options})
+			other := startFaulty(t, w, harness.FaultConfig{Options: options})
 			once(t, w, in, workflows.StateCompleted, arrived)
-			release()
+			cutOff.LetGo(t)
 
 			late := awaitAnswers(t, 1, fault.KindDeposit, in.ID, cutOff)
 			require.Len(t, late, 1)

@@ -29,18 +29,18 @@ func TestReportReplyLost(t *testing.T) {
 		method  string
 		kind    fault.Kind
 	}{
-		{"of an activity", durablePatient, reportActivity, fault.KindDeposit},
-		{"of a workflow task", durablePatient, reportTask, fault.KindDeposit},
-		{"of a workflow task with local activities", nil, reportTask, fault.KindPost},
+		{"of an activity", unhurriedDurable, reportActivity, fault.KindDeposit},
+		{"of a workflow task", unhurriedDurable, reportTask, fault.KindDeposit},
+		{"of a workflow task with local activities", unhurried, reportTask, fault.KindPost},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			w := harness.New(t, harness.Config{})
 			proxy := w.TemporalProxy(t)
-			worker := w.StartFaultWorker(t, harness.FaultConfig{Options: row.options, Env: []string{"TEMPORAL_ADDRESS=" + proxy.Address}})
+			worker := startFaulty(t, w, harness.FaultConfig{Options: row.options, Env: []string{"TEMPORAL_ADDRESS=" + proxy.Address}})
 			in := ofKind(t, w, row.kind, "rent")
 			proxy.Lose(harness.Loss{Method: row.method, Lost: harness.LostReply})
-			start(t, w, in)
+			startUnhurried(t, w, in)
 			endsWell(t, w, row.kind, in)
 
 			proxy.AwaitLost(t, row.method, harness.LostReply)
@@ -64,20 +64,20 @@ func TestReportLost(t *testing.T) {
 		method  string
 		kind    fault.Kind
 	}{
-		{"of an activity", durablePatient, reportActivity, fault.KindPost},
-		{"of a workflow task with local activities", nil, reportTask, fault.KindWithdraw},
+		{"of an activity", timedOutDurable, reportActivity, fault.KindPost},
+		{"of a workflow task with local activities", unhurried, reportTask, fault.KindWithdraw},
 	} {
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			w := harness.New(t, harness.Config{})
 			proxy := w.TemporalProxy(t)
-			worker := w.StartFaultWorker(t, harness.FaultConfig{Options: row.options, Env: []string{"TEMPORAL_ADDRESS=" + proxy.Address}})
+			worker := startFaulty(t, w, harness.FaultConfig{Options: row.options, Env: []string{"TEMPORAL_ADDRESS=" + proxy.Address}})
 			in := ofKind(t, w, row.kind, "rent")
 			proxy.Lose(harness.Loss{Method: row.method, Lost: harness.LostRequest, Silent: true})
 			start(t, w, in)
 			proxy.AwaitLost(t, row.method, harness.LostRequest)
 			// The first worker has its hands full with the report.
-			other := w.StartFaultWorker(t, harness.FaultConfig{Options: row.options})
+			other := startFaulty(t, w, harness.FaultConfig{Options: row.options})
 			endsWell(t, w, row.kind, in)
 			firstMoved(t, awaitAnswers(t, 2, row.kind, in.ID, worker, other))
 			if row.method == reportActivity {

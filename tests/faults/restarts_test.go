@@ -2,7 +2,6 @@ package faults
 
 import (
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/common/v1"
@@ -33,13 +32,10 @@ func secondRun(t *testing.T, rerun func(t *testing.T, w *harness.World, in workf
 		t.Run(row.name, func(t *testing.T) {
 			t.Parallel()
 			w := harness.New(t, harness.Config{})
-			proxy := pgtest.NewProxy(t, w.LedgerURL("eu"))
+			proxy := pgtest.NewProxy(t, patientURL(w, "eu"))
 			worker := w.StartFaultWorker(t, harness.FaultConfig{
-				Options: func(o *workflows.Options) {
-					durablePatient(o)
-					o.Forward.TimeoutStartToClose = patience
-				},
-				Env: []string{ledgers(w.LedgerURL("us"), proxy.URL)},
+				Options: unhurriedDurable,
+				Env:     []string{ledgers(patientURL(w, "us"), proxy.URL)},
 			})
 			in := between(t, w, "rent")
 			reached, release := proxy.HoldBefore(row.hold)
@@ -141,18 +137,17 @@ func TestHistoryDeletedAndStartedAgain(t *testing.T) {
 func TestActivityResetByOperator(t *testing.T) {
 	t.Parallel()
 	w := harness.New(t, harness.Config{})
-	worker := w.StartFaultWorker(t, harness.FaultConfig{
+	worker := startFaulty(t, w, harness.FaultConfig{
 		Options: func(o *workflows.Options) {
-			harness.Durable(o)
+			timedOutDurable(o)
 			o.Forward.AttemptsMax = 2
-			o.Forward.TimeoutStartToClose = 5 * time.Second
 		},
-		Faults: []string{"deposit/after=fail;transfer=rent", "deposit/after=block;for=30s;transfer=rent"},
+		Faults: []string{"deposit/after=fail;transfer=rent", "deposit/after=hold;transfer=rent"},
 	})
 	in := between(t, w, "rent")
 	start(t, w, in)
 	worker.AwaitEvent(t, "the last attempt is under way", func(e fault.Event) bool {
-		return e.Event == fault.EventFault && e.Action == fault.ActionBlock && e.Attempt == 2
+		return e.Event == fault.EventFault && e.Action == fault.ActionHold && e.Attempt == 2
 	})
 	_, err := w.Temporal.WorkflowService().ResetActivity(t.Context(), &workflowservice.ResetActivityRequest{
 		Namespace: w.Namespace, Execution: &common.WorkflowExecution{WorkflowId: workflows.TransferWorkflowID(in.ID)},
@@ -172,11 +167,11 @@ func TestActivityResetByOperator(t *testing.T) {
 func TestTransferOnSchedule(t *testing.T) {
 	t.Parallel()
 	w := harness.New(t, harness.Config{})
-	worker := w.StartFaultWorker(t, harness.FaultConfig{})
+	worker := startFaulty(t, w, harness.FaultConfig{Options: unhurried})
 	in := between(t, w, "rent")
 	workflowID := workflows.TransferWorkflowID(in.ID)
 	_, err := w.Temporal.ExecuteWorkflow(t.Context(), client.StartWorkflowOptions{
-		ID: workflowID, TaskQueue: workflows.TaskQueue, CronSchedule: "@every 1s",
+		ID: workflowID, TaskQueue: workflows.TaskQueue, CronSchedule: "@every 1s", WorkflowTaskTimeout: patience,
 	}, workflows.TransferWorkflow, in)
 	require.NoError(t, err)
 	const runs = 3

@@ -17,7 +17,7 @@ import (
 
 // taskTimeout is how long a worker may take for a workflow task. It is what a task costs that is lost with its worker, and
 // Temporal's default is 10 s.
-const taskTimeout = 2 * time.Second
+const taskTimeout = 5 * time.Second
 
 // The steps of transfers that ended well, in the words of World.Steps.
 var (
@@ -63,6 +63,17 @@ func ofKind(t *testing.T, w *harness.World, kind fault.Kind, id string) workflow
 
 // start starts a transfer whose lost workflow tasks are noticed soon, and does not wait for it.
 func start(t *testing.T, w *harness.World, in workflows.TransferInput) client.WorkflowRun {
+	t.Helper()
+	return startWith(t, w, in, taskTimeout)
+}
+
+// startUnhurried starts a transfer no workflow task of which is ever taken for lost.
+func startUnhurried(t *testing.T, w *harness.World, in workflows.TransferInput) client.WorkflowRun {
+	t.Helper()
+	return startWith(t, w, in, patience)
+}
+
+func startWith(t *testing.T, w *harness.World, in workflows.TransferInput, taskTimeout time.Duration) client.WorkflowRun {
 	t.Helper()
 	run, err := w.Temporal.ExecuteWorkflow(harness.Within(t, patience), client.StartWorkflowOptions{
 		ID: workflows.TransferWorkflowID(in.ID), TaskQueue: workflows.TaskQueue, WorkflowTaskTimeout: taskTimeout,

@@ -104,8 +104,19 @@ func (p *plan) strike(ctx context.Context, point fault.Point, key string) (conte
 func (p *plan) resume(ctx context.Context, event fault.Event) context.Context {
 	event.Event = fault.EventResumed
 	p.announce.write(event)
-	return context.WithoutCancel(ctx)
+	return unhurried{context.WithoutCancel(ctx), time.Now().Add(unhurriedTime)}
 }
+
+// unhurriedTime is longer than anybody waits for what is on its way. A ledger would else bound a call without a deadline itself.
+const unhurriedTime = 10 * time.Minute
+
+// unhurried is a context with a deadline that it does not end at.
+type unhurried struct {
+	context.Context
+	deadline time.Time
+}
+
+func (u unhurried) Deadline() (deadline time.Time, ok bool) { return u.deadline, true }
 
 // answered announces what a ledger has answered.
 func (p *plan) answered(ctx context.Context, kind fault.Kind, key string, outcome ledger.Outcome, err error) {
