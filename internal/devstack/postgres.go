@@ -52,8 +52,14 @@ type PostgresConfig struct {
 	// MaxConnections is the server's max_connections. 0: PostgreSQL's default, 100.
 	MaxConnections int
 
+	// Volatile is for what need not outlive a crash of the machine, as in tests: the
+	// server waits for no disk, and a temporary folder is in memory if there is room.
+	// A crash of the server itself loses nothing.
+	Volatile bool
+
 	// Settings are further settings for postgresql.conf, by name. Commits are
-	// durable (fsync and synchronous_commit are on) unless they say otherwise.
+	// durable (fsync and synchronous_commit are on) unless they, or Volatile, say
+	// otherwise.
 	Settings map[string]string
 }
 
@@ -119,7 +125,7 @@ func startPostgres(ctx context.Context, c PostgresConfig, search postgresSearch)
 	if p.account, err = serverAccount(); err != nil {
 		return nil, err
 	}
-	if p.dir, err = openWorkdir(c.Dir, p.account, c.Log); err != nil {
+	if p.dir, err = p.openDir(); err != nil {
 		return nil, fmt.Errorf("folder for PostgreSQL: %w", err)
 	}
 	defer func() {
@@ -173,6 +179,15 @@ func startPostgres(ctx context.Context, c PostgresConfig, search postgresSearch)
 		}
 		p.port.release()
 	}
+}
+
+func (p *Postgres) openDir() (*workdir, error) {
+	if p.config.Volatile && p.config.Dir == "" {
+		if base, ok := memoryBase(p.account); ok {
+			return makeTemporary(base, p.account, p.log)
+		}
+	}
+	return openWorkdir(p.config.Dir, p.account, p.log)
 }
 
 func (p *Postgres) data() string { return filepath.Join(p.dir.path, "data") }
@@ -338,6 +353,16 @@ func (p *Postgres) launch(ctx context.Context) error {
 	return nil
 }
 
+// volatileSettings: what a crash of the machine would lose is gone after it
+// anyway, and the log is for nobody but this server's own recovery, and short.
+var volatileSettings = map[string]string{
+	"fsync":            "off",
+	"full_page_writes": "off",
+	"wal_level":        "minimal",
+	"max_wal_senders":  "0",
+	"max_wal_size":     "256MB",
+}
+
 func (p *Postgres) writeConf() error {
 	settings := map[string]string{
 		"listen_addresses": loopback,
@@ -350,6 +375,9 @@ func (p *Postgres) writeConf() error {
 	}
 	if p.config.MaxConnections > 0 {
 		settings["max_connections"] = strconv.Itoa(p.config.MaxConnections)
+	}
+	if p.config.Volatile {
+		maps.Copy(settings, volatileSettings)
 	}
 	maps.Copy(settings, p.config.Settings)
 	var b strings.Builder

@@ -38,7 +38,11 @@ type workdir struct {
 // runs under, nil for our own.
 func openWorkdir(path string, acc *account, log io.Writer) (*workdir, error) {
 	if path == "" {
-		return makeTemporary(acc, log)
+		base, err := temporaryBase(acc)
+		if err != nil {
+			return nil, err
+		}
+		return makeTemporary(base, acc, log)
 	}
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -71,11 +75,8 @@ func openWorkdir(path string, acc *account, log io.Writer) (*workdir, error) {
 	return &workdir{path: path, owner: owner}, nil
 }
 
-func makeTemporary(acc *account, log io.Writer) (*workdir, error) {
-	base, err := temporaryBase(acc)
-	if err != nil {
-		return nil, err
-	}
+// makeTemporary makes a temporary folder in base.
+func makeTemporary(base string, acc *account, log io.Writer) (*workdir, error) {
 	removeStale(base, log)
 	path, err := os.MkdirTemp(base, workdirPrefix)
 	if err != nil {

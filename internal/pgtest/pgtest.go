@@ -130,13 +130,11 @@ func start() (*devstack.Postgres, error) {
 func startServer() (*devstack.Postgres, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
 	defer cancel()
-	config := devstack.PostgresConfig{MaxConnections: connectionsMax}
-	if f := flag.Lookup("test.bench"); f == nil || f.Value.String() == "" {
-		// Databases come and go by the hundred, and none of them has to outlive a crash of the machine. Benchmarks get a
-		// server with durable commits.
-		config.Settings = map[string]string{"fsync": "off", "full_page_writes": "off"}
-	}
-	p, err := devstack.StartPostgres(ctx, config)
+	// Databases come and go by the hundred, and none of them has to outlive a crash of the machine. Benchmarks get a server
+	// with durable commits.
+	f := flag.Lookup("test.bench")
+	volatile := f == nil || f.Value.String() == ""
+	p, err := devstack.StartPostgres(ctx, devstack.PostgresConfig{MaxConnections: connectionsMax, Volatile: volatile})
 	if err != nil {
 		return nil, err
 	}

@@ -95,7 +95,7 @@ var build = sync.OnceValues(func() (p programs, err error) {
 var steadyServers = sync.OnceValues(func() (*storm.Servers, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	servers, err := storm.StartServers(ctx, storm.ServersConfig{Hasty: true})
+	servers, err := storm.StartServers(ctx, storm.ServersConfig{Volatile: true})
 	if err == nil {
 		atLast(servers.Close)
 	}

@@ -51,13 +51,13 @@ type postgresServer struct {
 
 var sharedPostgres = sync.OnceValues(func() (*postgresServer, error) {
 	// It is never crashed, so nothing is lost by not waiting for the disk. A world that crashes its server has its own.
-	return startPostgres(map[string]string{"fsync": "off", "full_page_writes": "off"})
+	return startPostgres(true)
 })
 
-func startPostgres(settings map[string]string) (*postgresServer, error) {
+func startPostgres(volatile bool) (*postgresServer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	pg, err := devstack.StartPostgres(ctx, devstack.PostgresConfig{Log: os.Stderr, MaxConnections: connectionsMax, Settings: settings})
+	pg, err := devstack.StartPostgres(ctx, devstack.PostgresConfig{Log: os.Stderr, MaxConnections: connectionsMax, Volatile: volatile})
 	if err != nil {
 		return nil, err
 	}
@@ -142,6 +142,9 @@ type temporalServer struct {
 	*devstack.Temporal
 
 	client client.Client
+	end    func() error // safe to call twice
+	given  int          // how many worlds it has been given to; guarded by its pool
+	living int          // how many of them are left
 }
 
 var temporalSettings = []string{
@@ -153,7 +156,51 @@ var temporalSettings = []string{
 // noSchedules: the server has no workers of its own in each namespace, which would poll for as long as the tests run.
 const noSchedules = `worker.perNamespaceWorkerCount=0`
 
-var sharedTemporal = sync.OnceValues(func() (*temporalServer, error) { return startTemporal("", false) })
+// temporalPool has a Temporal server for each world, shared by some dozens of them. One that is our own gets slower and larger
+// with each namespace, also with those that nobody uses any more, so it is replaced before that hurts.
+type temporalPool struct {
+	mu      sync.Mutex
+	current *temporalServer
+}
+
+const worldsPerTemporal = 40
+
+var sharedTemporal temporalPool
+
+func (p *temporalPool) take() (*temporalServer, error) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.current == nil || p.current.given >= worldsPerTemporal && !p.current.External() {
+		fresh, err := startTemporal("", false)
+		if err != nil {
+			return nil, err
+		}
+		old := p.current
+		p.current = fresh
+		if err := p.stopUnused(old); err != nil {
+			return nil, err
+		}
+	}
+	p.current.given++
+	p.current.living++
+	return p.current, nil
+}
+
+// giveBack ends a world's use of a server.
+func (p *temporalPool) giveBack(s *temporalServer) error {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	s.living--
+	return p.stopUnused(s)
+}
+
+// stopUnused stops a server that has been replaced and has no worlds left.
+func (p *temporalPool) stopUnused(s *temporalServer) error {
+	if s == nil || s == p.current || s.living > 0 {
+		return nil
+	}
+	return s.end()
+}
 
 func startTemporal(dbFile string, schedules bool) (*temporalServer, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
@@ -174,11 +221,12 @@ func startTemporal(dbFile string, schedules bool) (*temporalServer, error) {
 	if err != nil {
 		return nil, err
 	}
-	shared.atLast(func() error {
+	s := &temporalServer{Temporal: server, client: c, end: sync.OnceValue(func() error {
 		c.Close()
-		return nil
-	})
-	return &temporalServer{Temporal: server, client: c}, nil
+		return server.Stop()
+	})}
+	shared.atLast(s.end)
+	return s, nil
 }
 
 // makeNamespace makes a namespace that is ready for transfers.

@@ -100,7 +100,7 @@ func (w *World) startServers(t testing.TB) {
 	_, err = binaries()
 	require.NoError(t, err)
 	if w.config.OwnPostgres {
-		w.postgres, err = startPostgres(nil)
+		w.postgres, err = startPostgres(false)
 	} else {
 		w.postgres, err = sharedPostgres()
 	}
@@ -110,7 +110,7 @@ func (w *World) startServers(t testing.TB) {
 		require.NoError(t, errFolder)
 		w.temporal, err = startTemporal(filepath.Join(dir, fmt.Sprintf("temporal-%d.db", worlds.Load())), w.config.Schedules)
 	} else {
-		w.temporal, err = sharedTemporal()
+		w.temporal, err = sharedTemporal.take()
 	}
 	require.NoError(t, err)
 	w.Postgres, w.TemporalServer = w.postgres.Postgres, w.temporal.Temporal
@@ -143,6 +143,8 @@ func (w *World) close(t testing.TB) {
 	}
 	if w.config.OwnTemporal || w.config.Schedules {
 		assert.NoError(t, w.TemporalServer.Stop())
+	} else {
+		assert.NoError(t, sharedTemporal.giveBack(w.temporal))
 	}
 }
 

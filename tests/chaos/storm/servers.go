@@ -44,9 +44,9 @@ const (
 type ServersConfig struct {
 	// Dir keeps Temporal's state, so that it survives being killed; "" is in memory.
 	Dir string
-	// Hasty leaves out waiting for the disk: for servers that nobody kills.
-	Hasty bool
-	Log   io.Writer // gets a line for each thing that takes a while; nil: nowhere
+	// Volatile leaves out waiting for the disk.
+	Volatile bool
+	Log      io.Writer // gets a line for each thing that takes a while; nil: nowhere
 }
 
 // Servers are PostgreSQL and Temporal, with an empty ledger to copy.
@@ -67,10 +67,7 @@ func StartServers(ctx context.Context, c ServersConfig) (_ *Servers, err error) 
 	}()
 	group, groupCtx := errgroup.WithContext(ctx)
 	group.Go(func() (err error) {
-		config := devstack.PostgresConfig{Log: c.Log, MaxConnections: connectionsMax}
-		if c.Hasty {
-			config.Settings = map[string]string{"fsync": "off", "full_page_writes": "off"}
-		}
+		config := devstack.PostgresConfig{Log: c.Log, MaxConnections: connectionsMax, Volatile: c.Volatile}
 		if s.postgres, err = devstack.StartPostgres(groupCtx, config); err != nil {
 			return err
 		}
