@@ -3,6 +3,7 @@ package tests
 import (
 	"testing"
 
+	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
 	"go.temporal.io/api/enums/v1"
 
@@ -37,30 +38,64 @@ func TestEventsPerTransfer(t *testing.T) {
 	}
 
 	t.Run("within one ledger", func(t *testing.T) {
-		w.Transfer(t, workflows.TransferInput{ID: "within", From: alice, To: bob, Amount: "1", Asset: "USD"})
-		id := workflows.TransferWorkflowID("within")
-		require.Equal(t, append(begun,
-			enums.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES, enums.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED), kinds(id))
-		require.EqualValues(t, 3, transitions(id))
+		undisturbed(t, func() (want, got any) {
+			in := workflows.TransferInput{ID: w.Unique("within"), From: alice, To: bob, Amount: "1", Asset: "USD"}
+			w.Transfer(t, in)
+			id := workflows.TransferWorkflowID(in.ID)
+			return cost{3, append(begun, enums.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES, enums.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED)},
+				cost{transitions(id), kinds(id)}
+		})
 	})
 	t.Run("between two ledgers", func(t *testing.T) {
-		w.Transfer(t, workflows.TransferInput{ID: "between", From: alice, To: away, Amount: "1", Asset: "USD"})
-		id := workflows.TransferWorkflowID("between")
-		require.Equal(t, append(begun, enums.EVENT_TYPE_MARKER_RECORDED,
-			enums.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES, enums.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED), kinds(id))
-		require.EqualValues(t, 3, transitions(id))
+		undisturbed(t, func() (want, got any) {
+			in := workflows.TransferInput{ID: w.Unique("between"), From: alice, To: away, Amount: "1", Asset: "USD"}
+			w.Transfer(t, in)
+			id := workflows.TransferWorkflowID(in.ID)
+			return cost{3, append(begun, enums.EVENT_TYPE_MARKER_RECORDED,
+				enums.EVENT_TYPE_UPSERT_WORKFLOW_SEARCH_ATTRIBUTES, enums.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED)}, cost{transitions(id), kinds(id)}
+		})
 	})
 	t.Run("in a group", func(t *testing.T) {
-		requests := make([]workflows.TransferInput, 20)
-		for i := range requests {
-			requests[i] = workflows.TransferInput{ID: w.Unique("coffee"), From: alice, To: bob, Amount: "1", Asset: "USD"}
-		}
-		for _, answer := range together(t.Context(), grouping(w, transfers.GroupOptions{AtOnce: 1}), requests) {
-			require.NoError(t, answer.err)
-		}
-		groups(t, w)
-		group := w.ListWorkflows(t, "WorkflowType = '"+workflows.TransferGroupWorkflow+"'")[0]
-		require.Equal(t, append(begun, enums.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED), kinds(group))
-		require.EqualValues(t, 3, transitions(group))
+		seen := make(map[string]bool)
+		undisturbed(t, func() (want, got any) {
+			requests := make([]workflows.TransferInput, 20)
+			for i := range requests {
+				requests[i] = workflows.TransferInput{ID: w.Unique("coffee"), From: alice, To: bob, Amount: "0.01", Asset: "USD"}
+			}
+			for _, answer := range together(t.Context(), grouping(w, transfers.GroupOptions{AtOnce: 1}), requests) {
+				require.NoError(t, answer.err)
+			}
+			var group string
+			harness.Eventually(t, "the server lists one more group", func() bool {
+				for _, id := range w.ListWorkflows(t, "WorkflowType = '"+workflows.TransferGroupWorkflow+"'") {
+					if !seen[id] {
+						group = id
+					}
+				}
+				return group != ""
+			})
+			seen[group] = true
+			return cost{3, append(begun, enums.EVENT_TYPE_WORKFLOW_EXECUTION_COMPLETED)}, cost{transitions(group), kinds(group)}
+		})
 	})
+}
+
+// cost is what a workflow costs Temporal.
+type cost struct {
+	transitions int64
+	events      []enums.EventType
+}
+
+// undisturbed measures until what is got is what is wanted, and requires that of the last time. A busy machine may make more of it once,
+// as when a step does not come to its end on the fast path in time, but not each time.
+func undisturbed(t *testing.T, measure func() (want, got any)) {
+	t.Helper()
+	const timesMax = 20
+	for range timesMax - 1 {
+		if want, got := measure(); assert.ObjectsAreEqual(want, got) {
+			return
+		}
+	}
+	want, got := measure()
+	require.Equal(t, want, got)
 }

@@ -91,12 +91,19 @@ func replay(t *testing.T, recorded *history.History, register func(worker.Workfl
 	replayer, err := worker.NewWorkflowReplayerWithOptions(worker.WorkflowReplayerOptions{Interceptors: interceptors})
 	require.NoError(t, err)
 	register(replayer)
-	// The replayer writes into what it is given.
-	recorded = proto.CloneOf(recorded)
 	id := recorded.GetEvents()[0].GetWorkflowExecutionStartedEventAttributes().GetWorkflowId()
-	return replayer.ReplayWorkflowHistoryWithOptions(sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)), recorded,
-		worker.ReplayWorkflowHistoryOptions{OriginalExecution: workflow.Execution{ID: id}})
+	harness.Eventually(t, id+" is replayed", func() bool {
+		// The replayer writes into what it is given.
+		err = replayer.ReplayWorkflowHistoryWithOptions(sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)), proto.CloneOf(recorded),
+			worker.ReplayWorkflowHistoryOptions{OriginalExecution: workflow.Execution{ID: id}})
+		return err == nil || !strings.Contains(err.Error(), deadlocked)
+	})
+	return err
 }
+
+// deadlocked is what the SDK says of a workflow that does not get on for a second. On a busy machine that is none that does anything
+// wrong.
+const deadlocked = "TMPRL1101"
 
 func withOptions(options workflows.Options) func(worker.WorkflowReplayer) {
 	return func(replayer worker.WorkflowReplayer) { workflows.New(options).Register(replayer) }
@@ -306,12 +313,15 @@ func TestFastPathHistory(t *testing.T) {
 	begin := []string{"WorkflowExecutionStarted", "WorkflowTaskScheduled", "WorkflowTaskStarted", "WorkflowTaskCompleted"}
 	end := []string{"UpsertWorkflowSearchAttributes", "WorkflowExecutionCompleted"}
 	for ledgerName, steps := range map[string][]string{"us": {"MarkerRecorded"}, "eu": {"MarkerRecorded", "MarkerRecorded"}} {
-		in := workflows.TransferInput{ID: w.Unique("fast"), From: alice, To: w.Account(t, ledgerName, ""), Amount: "1", Asset: "USD"}
-		require.Equal(t, workflows.StateCompleted, w.Transfer(t, in).State)
-		var events []string
-		for _, event := range w.History(t, workflows.TransferWorkflowID(in.ID)) {
-			events = append(events, event.GetEventType().String())
-		}
-		require.Equal(t, append(append(begin[:4:4], steps...), end...), events)
+		to := w.Account(t, ledgerName, "")
+		undisturbed(t, func() (want, got any) {
+			in := workflows.TransferInput{ID: w.Unique("fast"), From: alice, To: to, Amount: "0.01", Asset: "USD"}
+			require.Equal(t, workflows.StateCompleted, w.Transfer(t, in).State)
+			var events []string
+			for _, event := range w.History(t, workflows.TransferWorkflowID(in.ID)) {
+				events = append(events, event.GetEventType().String())
+			}
+			return append(append(begin[:4:4], steps...), end...), events
+		})
 	}
 }
