@@ -3,7 +3,6 @@ package tests
 import (
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -72,12 +71,6 @@ func TestCancelledAtEachStep(t *testing.T) {
 	}
 }
 
-// patiently is harness.Durable for steps that are frozen, which is no failure of theirs.
-func patiently(o *workflows.Options) {
-	harness.Durable(o)
-	o.Forward.TimeoutStartToClose, o.Settle.TimeoutStartToClose = time.Hour, time.Hour
-}
-
 // Money that is on its way back already comes back, whoever cancels what.
 func TestCancelledOnItsWayBack(t *testing.T) {
 	t.Parallel()
@@ -85,12 +78,12 @@ func TestCancelledOnItsWayBack(t *testing.T) {
 		t.Run(point, func(t *testing.T) {
 			t.Parallel()
 			w := harness.New(t, harness.Config{})
-			dying := w.StartFaultWorker(t, harness.FaultConfig{Options: harness.Durable, Faults: []string{point + "=kill;transfer=rent"}})
+			dying := w.StartFaultWorker(t, harness.FaultConfig{Options: losing, Faults: []string{point + "=kill;transfer=rent"}})
 			in := workflows.TransferInput{ID: "rent", From: w.Account(t, "us", "20.00"), To: "eu/nobody", Amount: "10", Asset: "USD"}
 			w.Start(t, in)
 			dying.AwaitKilled(t)
 			require.NoError(t, w.Transfers.Cancel(t.Context(), in.ID))
-			w.StartFaultWorker(t, harness.FaultConfig{Options: harness.Durable})
+			w.StartFaultWorker(t, harness.FaultConfig{Options: losing})
 			require.Equal(t, workflows.StateCompensated, w.AwaitEnd(t, in.ID).State)
 			require.Equal(t, compensated("account_unknown"), w.Steps(t, in.ID))
 			require.Equal(t, "20.00", w.Balance(t, in.From))
@@ -102,11 +95,12 @@ func TestCancelledOnItsWayBack(t *testing.T) {
 func TestCancelledOnFastPath(t *testing.T) {
 	t.Parallel()
 	w := harness.New(t, harness.Config{})
-	worker := w.StartFaultWorker(t, harness.FaultConfig{Faults: []string{"withdraw/after=block;for=700ms;transfer=rent"}})
+	worker := w.StartFaultWorker(t, harness.FaultConfig{Options: unhurried, Faults: []string{"withdraw/after=hold;transfer=rent"}})
 	in := workflows.TransferInput{ID: "rent", From: w.Account(t, "us", "20.00"), To: w.Account(t, "eu", ""), Amount: "10", Asset: "USD"}
 	w.Start(t, in)
 	worker.AwaitStrike(t, "withdraw/after", in.ID)
 	require.NoError(t, w.Transfers.Cancel(t.Context(), in.ID))
+	worker.LetGo(t)
 	switch result := w.AwaitEnd(t, in.ID); result.State { //nolint:exhaustive // the others are a payout's
 	case workflows.StateCompleted:
 		require.Equal(t, []string{"10.00", "10.00"}, w.Balances(t, in.From, in.To))

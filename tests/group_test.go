@@ -132,7 +132,10 @@ func TestGroupAndTroubles(t *testing.T) {
 	w.StartFaultWorker(t, harness.FaultConfig{
 		Faults: []string{"post/after=drop;transfer=lost", "post/before=fail:always;transfer=poison"},
 		// One that waits for its account does so for as long as the others take, on a busy machine too.
-		Options: func(o *workflows.Options) { o.Forward.TimeoutStartToClose, o.Forward.AttemptsMax = time.Minute, 20 },
+		Options: func(o *workflows.Options) {
+			unhurried(o)
+			o.Forward.AttemptsMax = 20
+		},
 	})
 	alice, bob, held := w.Account(t, "us", "100.00"), w.Account(t, "us", ""), w.Account(t, "us", "")
 	requests := []workflows.TransferInput{
@@ -172,7 +175,7 @@ func TestGroupOutlivesItsWorker(t *testing.T) {
 	whole := w.StartWorker(t, harness.WorkerConfig{})
 	alice, bob := w.Account(t, "us", "100.00"), w.Account(t, "us", "")
 	require.NoError(t, whole.Kill())
-	dying := w.StartFaultWorker(t, harness.FaultConfig{Faults: []string{"post/after=kill;transfer=coffee-7"}})
+	dying := w.StartFaultWorker(t, harness.FaultConfig{Options: unhurried, Faults: []string{"post/after=kill;transfer=coffee-7"}})
 	var requests []workflows.TransferInput
 	for i := range 30 {
 		requests = append(requests, workflows.TransferInput{ID: fmt.Sprintf("coffee-%d", i), From: alice, To: bob, Amount: "1", Asset: "USD"})
@@ -216,7 +219,8 @@ func TestGroupOutlivesItsClient(t *testing.T) {
 	var inGroup string
 	harness.Eventually(t, "one of them is found in a group", func() bool {
 		for _, in := range requests {
-			status, err := w.Transfers.Status(harness.Within(t, time.Minute), in.ID)
+			// No ledger can be asked, so that this takes all of the time if no group is found.
+			status, err := w.Transfers.Status(harness.Within(t, 5*time.Second), in.ID)
 			if err == nil && status.State == workflows.StateRunning && status.Request.SameRequest(in) {
 				inGroup = in.ID
 				return true
@@ -238,7 +242,7 @@ func TestGroupOutlivesItsClient(t *testing.T) {
 func TestGroupWaitsForItsLedger(t *testing.T) {
 	t.Parallel()
 	w := harness.New(t, harness.Config{})
-	w.StartFaultWorker(t, harness.FaultConfig{Faults: []string{
+	w.StartFaultWorker(t, harness.FaultConfig{Options: unhurried, Faults: []string{
 		"post/before=fail:3;error=unavailable;transfer=coffee-0", "post/before=fail:3;error=unavailable;transfer=coffee-1",
 		"post/before=fail:3;error=unavailable;transfer=coffee-2",
 	}})

@@ -21,9 +21,9 @@ func TestKilledAtEachPoint(t *testing.T) {
 		options func(*workflows.Options)
 		points  []string
 	}{
-		{"durable path", harness.Durable, []string{"post/before", "post/after", "withdraw/before", "withdraw/after", "deposit/before", "deposit/after"}},
+		{"durable path", losing, []string{"post/before", "post/after", "withdraw/before", "withdraw/after", "deposit/before", "deposit/after"}},
 		// Here a step is lost with the workflow task that runs it, which costs the task's time-out.
-		{"fast path", nil, []string{"post/after", "withdraw/after", "deposit/before", "deposit/after"}},
+		{"fast path", unhurried, []string{"post/after", "withdraw/after", "deposit/before", "deposit/after"}},
 	} {
 		for _, point := range path.points {
 			t.Run(path.name+", "+point, func(t *testing.T) {
@@ -41,7 +41,7 @@ func TestKilledAtEachPoint(t *testing.T) {
 				require.NotEqual(t, 0, w.CLITransfer(t, in, "--timeout=300ms").Code, "nobody can finish it now")
 
 				w.StartFaultWorker(t, harness.FaultConfig{Options: path.options})
-				rerun := w.CLITransfer(t, in)
+				rerun := w.CLITransfer(t, in, timeoutLong)
 				require.Equal(t, exitDone, rerun.Code)
 				require.Equal(t, steps, reported(rerun.Transfer(t).Steps))
 				require.Equal(t, steps, w.Steps(t, in.ID))

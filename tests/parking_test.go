@@ -19,8 +19,8 @@ import (
 // payer's ceiling was lowered while it was away. Options are short, so that it is parked soon.
 func parkedRefund(t *testing.T, w *harness.World) (in workflows.TransferInput, status workflows.TransferStatus) {
 	t.Helper()
-	w.StartFaultWorker(t, harness.FaultConfig{Ledgers: []string{"us"}})
-	destination := w.StartFaultWorker(t, harness.FaultConfig{Ledgers: []string{"eu"}})
+	w.StartFaultWorker(t, harness.FaultConfig{Options: unhurried, Ledgers: []string{"us"}})
+	destination := w.StartFaultWorker(t, harness.FaultConfig{Options: unhurried, Ledgers: []string{"eu"}})
 	in = workflows.TransferInput{ID: "rent", From: w.Account(t, "us", "20.00"), To: w.Account(t, "eu", ""), Amount: "10", Asset: "USD"}
 	w.Set(t, activities.AccountSetInput{Account: in.To, Status: "closed"})
 	require.NoError(t, destination.Stop(t.Context()))
@@ -29,7 +29,7 @@ func parkedRefund(t *testing.T, w *harness.World) (in workflows.TransferInput, s
 	w.AwaitStep(t, in.ID, "us withdraw applied")
 	w.AwaitEvent(t, workflows.TransferWorkflowID(in.ID), enums.EVENT_TYPE_ACTIVITY_TASK_SCHEDULED)
 	w.Set(t, activities.AccountSetInput{Account: in.From, Ceiling: "15"})
-	w.StartFaultWorker(t, harness.FaultConfig{Ledgers: []string{"eu"}})
+	w.StartFaultWorker(t, harness.FaultConfig{Options: unhurried, Ledgers: []string{"eu"}})
 	return in, w.AwaitParked(t, in.ID, 1)
 }
 
@@ -65,11 +65,18 @@ func TestParked(t *testing.T) {
 	require.Equal(t, "10.00", w.InTransit(t, "us", "eu"))
 
 	t.Run("told to those who ask", func(t *testing.T) {
-		for _, told := range []*harness.Result{w.CLI(t, "status", in.ID), w.CLITransfer(t, in), w.CLITransfer(t, in, "--wait=false")} {
-			require.Equal(t, exitPending, told.Code)
-			got := told.Transfer(t)
-			require.Equal(t, workflows.StateParked, got.State)
-			require.Equal(t, status.Parking, got.Parking)
+		for _, command := range [][]string{{"status", in.ID}, harness.TransferArgs(in), append(harness.TransferArgs(in), "--wait=false")} {
+			// The command asks the transfer itself, which may not answer in the time that it has for that.
+			harness.Eventually(t, command[0]+" tells the parking", func() bool {
+				told := w.CLI(t, command...)
+				require.Equal(t, exitPending, told.Code)
+				got := told.Transfer(t)
+				require.Equal(t, workflows.StateParked, got.State)
+				if got.Parking != nil {
+					require.Equal(t, status.Parking, got.Parking)
+				}
+				return got.Parking != nil
+			})
 		}
 		other := in
 		other.Amount = "11"
@@ -191,7 +198,7 @@ func TestDecisions(t *testing.T) {
 		faults = append(faults, row.fault+";transfer="+row.id, "resolve/before=fail:4;transfer="+row.id)
 	}
 	require.EqualValues(t, 4, harness.ShortOptions().Settle.AttemptsMax)
-	w.StartFaultWorker(t, harness.FaultConfig{Faults: faults})
+	w.StartFaultWorker(t, harness.FaultConfig{Options: unhurried, Faults: faults})
 	for _, row := range rows {
 		t.Run(row.id, func(t *testing.T) {
 			t.Parallel()

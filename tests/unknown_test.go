@@ -2,6 +2,7 @@ package tests
 
 import (
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -17,7 +18,7 @@ import (
 func TestAnswersLost(t *testing.T) {
 	t.Parallel()
 	w := harness.New(t, harness.Config{})
-	worker := w.StartFaultWorker(t, harness.FaultConfig{Faults: []string{
+	worker := w.StartFaultWorker(t, harness.FaultConfig{Options: unhurried, Faults: []string{
 		"post/after=drop:always;transfer=post-drop",
 		"post/after=fail:always;transfer=post-fail",
 		"withdraw/after=drop:always;transfer=withdraw-drop",
@@ -25,9 +26,11 @@ func TestAnswersLost(t *testing.T) {
 		"withdraw/after=panic:always;transfer=withdraw-panic",
 		"deposit/after=drop:always;transfer=deposit-drop",
 		"deposit/after=fail:always;transfer=deposit-fail",
-		"deposit/after=block:always;transfer=deposit-block",
 		"deposit/before=fail:always;transfer=resolve-drop", "resolve/after=drop:2;transfer=resolve-drop", "refund/after=drop:2;transfer=resolve-drop",
 	}})
+	// Each attempt that comes too late costs its time-out.
+	late := harness.New(t, harness.Config{})
+	lateWorker := late.StartFaultWorker(t, harness.FaultConfig{Options: givingUp, Faults: []string{"deposit/after=block:always;transfer=deposit-block"}})
 	completed := []string{"us withdraw applied", "eu deposit applied"}
 	back := []string{"us withdraw applied", "us refund applied", "eu deposit sealed attempts_exhausted"}
 	for _, row := range []struct {
@@ -49,6 +52,10 @@ func TestAnswersLost(t *testing.T) {
 	} {
 		t.Run(row.id, func(t *testing.T) {
 			t.Parallel()
+			w, worker := w, worker
+			if row.id == "deposit-block" {
+				w, worker = late, lateWorker
+			}
 			from, to := w.Account(t, "us", "20.00"), w.Account(t, row.to, "")
 			in := workflows.TransferInput{ID: row.id, From: from, To: to, Amount: "10", Asset: "USD"}
 			result := w.Transfer(t, in)
@@ -69,6 +76,13 @@ func TestAnswersLost(t *testing.T) {
 	}
 }
 
+// givingUp is harness.Durable for forward steps that are given up, after time-outs that no other attempt meets.
+func givingUp(o *workflows.Options) {
+	unhurried(o)
+	harness.Durable(o)
+	o.Forward.TimeoutStartToClose = 10 * time.Second
+}
+
 // Case 24 (river#1135): an attempt that was given up goes on running. A worker freezes inside a deposit, others give it up
 // and take the money back; when the first one thaws, its write is refused.
 func TestLateAttempt(t *testing.T) {
@@ -79,14 +93,14 @@ func TestLateAttempt(t *testing.T) {
 			point := string(kind) + "/before"
 			w := harness.New(t, harness.Config{})
 			frozen := w.StartFaultWorker(t, harness.FaultConfig{
-				Options: harness.Durable, Faults: []string{point + "=freeze;transfer=rent"},
+				Options: givingUp, Faults: []string{point + "=freeze;transfer=rent"},
 			})
 			from, to := w.Account(t, "us", "20.00"), w.Account(t, "eu", "")
 			in := workflows.TransferInput{ID: "rent", From: from, To: to, Amount: "10", Asset: "USD"}
 			w.Start(t, in)
 			frozen.AwaitStrike(t, point, in.ID)
 			// What the others try of this step fails, so that it has to be given up.
-			w.StartFaultWorker(t, harness.FaultConfig{Options: harness.Durable, Faults: []string{point + "=fail:always;transfer=rent"}})
+			w.StartFaultWorker(t, harness.FaultConfig{Options: givingUp, Faults: []string{point + "=fail:always;transfer=rent"}})
 
 			result := w.AwaitEnd(t, in.ID)
 			steps := []string{"us withdraw sealed attempts_exhausted"}
