@@ -3,6 +3,7 @@ package tests
 import (
 	"encoding/csv"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	"github.com/stretchr/testify/require"
+	"go.temporal.io/api/serviceerror"
 	"go.temporal.io/sdk/client"
 
 	"payonce/activities"
@@ -188,9 +190,13 @@ func TestBatch(t *testing.T) {
 
 	// The batch may be forgotten, and is told again.
 	for n := range 8 {
-		if _, err := w.Temporal.DescribeWorkflow(t.Context(), workflows.BatchChunkWorkflowID(done.Batch, n), ""); err == nil {
-			w.Forget(t, workflows.BatchChunkWorkflowID(done.Batch, n))
+		chunk := workflows.BatchChunkWorkflowID(done.Batch, n)
+		_, err := w.Temporal.DescribeWorkflow(t.Context(), chunk, "")
+		if _, absent := errors.AsType[*serviceerror.NotFound](err); absent {
+			continue
 		}
+		require.NoError(t, err)
+		w.Forget(t, chunk)
 	}
 	require.Equal(t, exitPending, w.CLI(t, "batch", "report", done.Batch).Code, "its rows can't be listed")
 	w.Forget(t, workflows.BatchWorkflowID(done.Batch))
@@ -295,7 +301,7 @@ func TestBatchSurvives(t *testing.T) {
 func TestBatchAndTroubles(t *testing.T) {
 	t.Parallel()
 	w := harness.New(t, harness.Config{})
-	w.StartFaultWorker(t, harness.FaultConfig{Faults: []string{
+	w.StartFaultWorker(t, harness.FaultConfig{Options: unhurried, Faults: []string{
 		"post/after=drop;transfer=lost", "post/before=fail:always;transfer=poison",
 		"deposit/before=fail:always;transfer=stuck", "resolve/before=fail:4;transfer=stuck",
 	}})
@@ -340,14 +346,18 @@ func TestBatchOutlivesItsWorker(t *testing.T) {
 	path := csvFile(t, coffees(alice, bob, 30)...)
 	submit := []string{"submit", path, "--count", "30", "--total", "30"}
 	require.NoError(t, whole.Kill())
-	dying := w.StartFaultWorker(t, harness.FaultConfig{Faults: []string{"post/after=kill;transfer=coffee-7"}})
-	cut, code := batchCLI(t, w, append(submit, "--timeout", "1s")...)
-	require.Equal(t, exitPending, code)
-	require.Equal(t, "running", cut.State)
+	dying := w.StartFaultWorker(t, harness.FaultConfig{Options: unhurried, Faults: []string{"post/after=kill;transfer=coffee-7"}})
+	harness.Eventually(t, "who waits no longer is told that it goes on, and the worker dies", func() bool {
+		cut := w.CLI(t, append([]string{"batch"}, append(submit, "--timeout=2s")...)...)
+		require.Equal(t, exitPending, cut.Code)
+		var told batchDocument
+		require.NoError(t, json.Unmarshal([]byte(cut.Stdout), &told))
+		return told.State == "running" && !dying.Alive()
+	})
 	dying.AwaitKilled(t)
 	require.NotEqual(t, "0.00", w.Balance(t, bob), "some of it was committed")
 	w.StartWorker(t, harness.WorkerConfig{})
-	done, code := batchCLI(t, w, submit...)
+	done, code := batchCLI(t, w, append(submit, timeoutLong)...)
 	require.Equal(t, exitDone, code)
 	require.Equal(t, 30, done.Counts.Completed)
 	require.Zero(t, done.Counts.Repeats)

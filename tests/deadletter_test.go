@@ -205,9 +205,7 @@ func TestDeadLetterMadeAnew(t *testing.T) {
 func TestDeadLetterNothingToRetry(t *testing.T) {
 	t.Parallel()
 	w := harness.New(t, harness.Config{})
-	worker := w.StartFaultWorker(t, harness.FaultConfig{Faults: []string{
-		"deposit/before=fail:2;transfer=cancelled", "deposit/before=block;for=1s;transfer=cancelled",
-	}})
+	worker := w.StartFaultWorker(t, harness.FaultConfig{Options: patiently, Faults: []string{"deposit/before=hold;transfer=cancelled"}})
 	alice, bob := w.Account(t, "us", "20.00"), w.Account(t, "eu", "")
 	for id, in := range map[string]workflows.TransferInput{
 		"completed": {From: alice, To: bob, Amount: "1", Asset: "USD"},
@@ -217,7 +215,7 @@ func TestDeadLetterNothingToRetry(t *testing.T) {
 		in.ID = id
 		w.Start(t, in)
 		if id == "cancelled" {
-			worker.AwaitEvent(t, "blocked", struckBy("deposit/before", "block"))
+			worker.AwaitStrike(t, "deposit/before", id)
 			require.NoError(t, w.Transfers.Cancel(t.Context(), id))
 		}
 		w.AwaitEnd(t, id)
@@ -373,8 +371,10 @@ func firstTask(t *testing.T, w *harness.World, workflowID string) int64 {
 func TestDeadLetterWithoutItsLedger(t *testing.T) {
 	t.Parallel()
 	w := harness.New(t, harness.Config{})
-	source := w.StartFaultWorker(t, harness.FaultConfig{Ledgers: []string{"us"}})
-	w.StartFaultWorker(t, harness.FaultConfig{Ledgers: []string{"eu"}, Faults: []string{"deposit/after=drop:always", "resolve/before=fail:4"}})
+	source := w.StartFaultWorker(t, harness.FaultConfig{Options: unhurried, Ledgers: []string{"us"}})
+	w.StartFaultWorker(t, harness.FaultConfig{
+		Options: unhurried, Ledgers: []string{"eu"}, Faults: []string{"deposit/after=drop:always", "resolve/before=fail:4"},
+	})
 	in := workflows.TransferInput{ID: "rent", From: w.Account(t, "us", "20.00"), To: w.Account(t, "eu", ""), Amount: "10", Asset: "USD"}
 	w.Start(t, in)
 	w.AwaitStep(t, in.ID, "us withdraw applied")
@@ -386,18 +386,22 @@ func TestDeadLetterWithoutItsLedger(t *testing.T) {
 		require.NoError(t, err)
 		return len(waiting) == 1 && waiting[0] == transfers.Waiting{ID: in.ID, State: workflows.StateParked}
 	})
-	listed := w.CLI(t, "deadletter", "list", "us", "--timeout", "2s")
-	require.Equal(t, exitPending, listed.Code)
-	require.Contains(t, listed.Stderr, `Temporal knows of "rent": parked`)
-
-	require.Equal(t, exitDone, w.CLI(t, "deadletter", "retry", in.ID, "--by", "carol", "--timeout", "5s").Code)
+	harness.Eventually(t, "the list says what Temporal knows", func() bool {
+		listed := w.CLI(t, "deadletter", "list", "us", "--timeout", "2s")
+		require.Equal(t, exitPending, listed.Code)
+		return strings.Contains(listed.Stderr, `Temporal knows of "rent": parked`)
+	})
+	// Where the transfer does not say soon that it is parked, the command asks the ledger.
+	harness.Eventually(t, "the decision is taken", func() bool {
+		return w.CLI(t, "deadletter", "retry", in.ID, "--by", "carol", "--timeout", "30s").Code == exitDone
+	})
 	harness.Eventually(t, "it is completed but for its letters", func() bool {
 		ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 		defer cancel()
 		status, err := w.Transfers.Status(ctx, in.ID)
 		return err == nil && status.State == workflows.StateCompleted
 	})
-	w.StartFaultWorker(t, harness.FaultConfig{Ledgers: []string{"us"}})
+	w.StartFaultWorker(t, harness.FaultConfig{Options: unhurried, Ledgers: []string{"us"}})
 	require.Equal(t, workflows.StateCompleted, w.AwaitEnd(t, in.ID).State)
 	story := deadLetterStory(t, w.CLI(t, "deadletter", "show", in.ID))
 	require.Equal(t, []string{"set-aside", "retry by carol", "end"}, actionsOf(&story))
@@ -408,7 +412,10 @@ func TestDeadLetterWithoutItsLedger(t *testing.T) {
 func TestDeadLetterRetryAll(t *testing.T) {
 	t.Parallel()
 	w := harness.New(t, harness.Config{})
-	w.StartFaultWorker(t, harness.FaultConfig{Options: harness.Durable})
+	w.StartFaultWorker(t, harness.FaultConfig{Options: func(o *workflows.Options) {
+		unhurried(o)
+		harness.Durable(o)
+	}})
 	w.Exec(t, "eu", `alter table entries add constraint unlucky_check check (abs(amount) <> 100) not valid`)
 	const transfersCount = 12
 	alice, bob := w.Account(t, "us", "100.00"), w.Account(t, "eu", "")

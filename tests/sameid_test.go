@@ -1,11 +1,11 @@
 package tests
 
 import (
+	"encoding/json"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -154,9 +154,14 @@ func TestDuplicateOfUnfinished(t *testing.T) {
 	require.Equal(t, workflows.StateRunning, accepted.Transfer(t).State)
 	w.AwaitStep(t, in.ID, "us withdraw applied")
 
-	duplicate := w.CLITransfer(t, in, "--timeout=500ms")
-	require.Equal(t, exitPending, duplicate.Code)
-	require.False(t, duplicate.Transfer(t).State.Ended())
+	harness.Eventually(t, "a duplicate is told that it is pending", func() bool {
+		duplicate := w.CLITransfer(t, in, "--timeout=2s")
+		require.Equal(t, exitPending, duplicate.Code)
+		var told harness.Transfer
+		require.NoError(t, json.Unmarshal([]byte(duplicate.Stdout), &told))
+		require.False(t, told.State.Ended())
+		return told.State == workflows.StateRunning
+	})
 	harness.Eventually(t, "it says where it stands, and why it does not get on", func() bool {
 		status := w.CLI(t, "status", in.ID)
 		require.Equal(t, exitPending, status.Code)
@@ -180,12 +185,9 @@ func TestForgotten(t *testing.T) {
 		Faults: []string{
 			"withdraw/before=fail:3;transfer=failed",
 			"deposit/before=fail:3;transfer=exhausted",
-			"withdraw/before=block;for=30s;transfer=cancelled",
+			"withdraw/before=hold;transfer=cancelled",
 		},
-		Options: func(o *workflows.Options) {
-			harness.Durable(o)
-			o.Forward.TimeoutStartToClose = time.Minute // the block is no failure
-		},
+		Options: patiently,
 	})
 	alice := w.Account(t, "us", "100.00")
 	exhausted := []string{"us withdraw applied", "us refund applied", "eu deposit sealed attempts_exhausted"}

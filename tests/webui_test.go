@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"context"
 	"testing"
 	"time"
 
@@ -20,8 +21,11 @@ func TestWebUI(t *testing.T) {
 	t.Parallel()
 	w := harness.New(t, harness.Config{})
 	worker := w.StartFaultWorker(t, harness.FaultConfig{
-		Faults:  []string{"deposit/before=fail:4;transfer=rent", "deposit/after=block;for=8s;transfer=rent"},
-		Options: func(o *workflows.Options) { o.Forward.TimeoutStartToClose = time.Minute }, // the block is no failure
+		Faults: []string{"deposit/before=fail:4;transfer=rent", "deposit/after=hold;transfer=rent"},
+		Options: func(o *workflows.Options) {
+			unhurried(o)
+			o.Forward.TimeoutStartToClose = time.Hour // to be held is no failure
+		},
 	})
 	alice, bob := w.Account(t, "us", "20.00"), w.Account(t, "eu", "")
 	in := workflows.TransferInput{ID: "rent", From: alice, To: bob, Amount: "10", Asset: "USD"}
@@ -30,10 +34,19 @@ func TestWebUI(t *testing.T) {
 	require.NoError(t, err)
 	what := "10.00 USD/2 from " + alice + " to " + bob
 	details := func() string {
-		value, err := w.Temporal.QueryWorkflow(t.Context(), workflowID, "", "__temporal_workflow_metadata")
-		require.NoError(t, err)
 		var metadata sdk.WorkflowMetadata
-		require.NoError(t, value.Get(&metadata))
+		// A query that meets a poll which is just ending is never answered.
+		harness.Eventually(t, "an answer to a query", func() bool {
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+			defer cancel()
+			value, err := w.Temporal.QueryWorkflow(ctx, workflowID, "", "__temporal_workflow_metadata")
+			if err != nil && ctx.Err() != nil {
+				return false
+			}
+			require.NoError(t, err)
+			require.NoError(t, value.Get(&metadata))
+			return true
+		})
 		return metadata.GetCurrentDetails()
 	}
 
@@ -47,6 +60,7 @@ func TestWebUI(t *testing.T) {
 	require.Equal(t, what, summary)
 	require.True(t, found(t, w, "PayonceState = 'running' and PayonceTransferID = 'rent'", workflowID))
 
+	worker.LetGo(t)
 	require.Equal(t, workflows.StateCompleted, w.AwaitEnd(t, in.ID).State)
 	require.Equal(t, what+": completed", details())
 	require.True(t, found(t, w, "PayonceState = 'completed' and PayonceTransferID = 'rent'", workflowID))
