@@ -123,6 +123,22 @@ func (r *receiver) await(t *testing.T, n int) []webhook {
 	return got
 }
 
+// awaitEach waits until the receiver has got webhooks, each however often, in an order and no others, and returns the last.
+func (r *receiver) awaitEach(t *testing.T, want ...string) webhook {
+	t.Helper()
+	var each []webhook
+	harness.Eventually(t, fmt.Sprint(want), func() bool {
+		each = slices.CompactFunc(r.webhooks(t), func(a, b webhook) bool { return a.id == b.id })
+		return len(each) >= len(want)
+	})
+	ids := make([]string, len(each))
+	for i, one := range each {
+		ids[i] = one.id
+	}
+	require.Equal(t, want, ids)
+	return each[len(each)-1]
+}
+
 // requireSame says that all are the same webhook, and that the receiver has acted once.
 func (r *receiver) requireSame(t *testing.T, id string, got []webhook) {
 	t.Helper()
@@ -187,8 +203,9 @@ func TestNotify(t *testing.T) {
 	down.down.Store(true)
 	w := harness.New(t, harness.Config{})
 	w.StartFaultWorker(t, harness.FaultConfig{
-		Env:    notifyEnv(mail, map[string]*receiver{"ops": ops, "down": down, "gone": gone, "once": once, "group": group, "anew": anew}),
-		Faults: []string{"deposit/before=fail:5;transfer=poison"},
+		Options: unhurried,
+		Env:     notifyEnv(mail, map[string]*receiver{"ops": ops, "down": down, "gone": gone, "once": once, "group": group, "anew": anew}),
+		Faults:  []string{"deposit/before=fail:5;transfer=poison"},
 	})
 	pay := func(t *testing.T, id string, notify ...string) workflows.TransferInput {
 		t.Helper()
@@ -341,8 +358,11 @@ func TestNotifyWorkerKilled(t *testing.T) {
 	})
 	w := harness.New(t, harness.Config{})
 	config := harness.FaultConfig{
-		Env:     notifyEnv(nil, map[string]*receiver{"ops": ops}),
-		Options: func(o *workflows.Options) { o.Notify.TimeoutStartToClose = time.Second },
+		Env: notifyEnv(nil, map[string]*receiver{"ops": ops}),
+		Options: func(o *workflows.Options) {
+			unhurried(o)
+			o.Notify.TimeoutStartToClose = 20 * time.Second // what it costs that the worker is killed
+		},
 	}
 	worker := w.StartFaultWorker(t, config)
 	in := workflows.TransferInput{ID: "killed", From: w.Account(t, "us", "20.00"), To: w.Account(t, "us", ""), Amount: "10", Asset: "USD", Notify: []string{"ops"}}
@@ -391,10 +411,9 @@ func TestPayoutTellsBothEnds(t *testing.T) {
 	w.rail.Plan(t, "rent", sim.Plan{Callbacks: sim.Callbacks{URL: w.rail.CallbackURL(t, worker.Output)}})
 	code, _ := w.CLIPayout(t, w.in("rent"), "--notify=ops")
 	require.Equal(t, exitDone, code)
-	require.Equal(t, "notify/ops/payout/rent/settled", ops.await(t, 1)[0].id)
+	ops.awaitEach(t, "notify/ops/payout/rent/settled")
 
 	w.rail.Decide(t, "rent", "returned")
-	bounced := ops.await(t, 2)[1]
-	require.Equal(t, "notify/ops/payout/rent/returned", bounced.id)
+	bounced := ops.awaitEach(t, "notify/ops/payout/rent/settled", "notify/ops/payout/rent/returned")
 	require.Contains(t, bounced.body, `"type":"payout.returned"`)
 }

@@ -43,7 +43,53 @@ func (w *railWorld) in(id string) workflows.PayoutInput {
 }
 
 // impatient is a worker that soon asks a person.
-func impatient(o *workflows.Options) { o.Rail.Patience = 1500 * time.Millisecond }
+func impatient(o *workflows.Options) {
+	unhurried(o)
+	o.Rail.Patience = 1500 * time.Millisecond
+}
+
+// awaitParked waits until a payout is parked for the how many-th time and tells of it, which its own words alone do, and its dead
+// letter is written.
+func (w *railWorld) awaitParked(t *testing.T, id string, number int) *workflows.Parking {
+	t.Helper()
+	var parking *workflows.Parking
+	harness.Eventually(t, "the payout "+id+" is parked", func() bool {
+		status, err := w.Transfers.PayoutStatus(harness.Within(t, 10*time.Second), id)
+		parking = status.Parking
+		return err == nil && status.State == workflows.StateParked && parking != nil && parking.Number == number
+	})
+	awaitDeadLetter(t, w.World, workflows.StepKey(workflows.PayoutWorkflowID(id), parking.Step), func(s *activities.DeadLetterStory) bool {
+		return s.Parked && s.Parking == number
+	})
+	return parking
+}
+
+// check has the rail asked. The command gives up soon, and is always safe.
+func (w *railWorld) check(t *testing.T, id string) {
+	t.Helper()
+	harness.Eventually(t, "the rail is asked about "+id, func() bool { return w.CLI(t, "payout", "check", id).Code == exitDone })
+}
+
+// awaitTaken waits until a worker has taken callbacks: how many of the first change of a payout, how many of the next.
+func (w *railWorld) awaitTaken(t *testing.T, reference string, counts ...int) {
+	t.Helper()
+	harness.Eventually(t, "the callbacks are taken", func() bool {
+		var taken []int
+		for _, told := range w.rail.Books(t).Callbacks {
+			if told.Reference != reference {
+				continue
+			}
+			n := 0
+			for _, attempt := range told.Attempts {
+				if attempt.Status == http.StatusNoContent {
+					n++
+				}
+			}
+			taken = append(taken, n)
+		}
+		return slices.Equal(counts, taken)
+	})
+}
 
 // With the programs as they are in production: paid, told by callbacks, asked for twice, and asked for with other content.
 func TestPayout(t *testing.T) {
@@ -84,13 +130,7 @@ func TestPayout(t *testing.T) {
 	require.Equal(t, exitDifferent, code)
 
 	// Also when Temporal has forgotten it.
-	harness.Eventually(t, "both callbacks are taken", func() bool {
-		told := w.rail.Books(t).Callbacks
-		return len(told) == 1 && len(told[0].Attempts) == 2
-	})
-	for _, attempt := range w.rail.Books(t).Callbacks[0].Attempts {
-		require.Equal(t, http.StatusNoContent, attempt.Status)
-	}
+	w.awaitTaken(t, "rent", 2)
 	w.AwaitPayout(t, "rent", workflows.StateSettled)
 	w.Forget(t, workflows.PayoutWorkflowID("rent"))
 	code, told = w.PayoutStatus(t, "rent")
@@ -125,7 +165,7 @@ func TestPayout(t *testing.T) {
 		w.rail.Plan(t, "early", sim.Plan{Submit: []sim.Fault{{Do: "answer", AfterMS: 300}}, Callbacks: early})
 		code, _ := w.CLIPayout(t, w.in("early"))
 		require.Equal(t, exitDone, code)
-		require.Equal(t, http.StatusNoContent, w.rail.Books(t).Callbacks[1].Attempts[0].Status)
+		w.awaitTaken(t, "early", 1)
 	})
 	t.Run("callbacks that nobody may send", func(t *testing.T) {
 		forged := callbacks
@@ -136,7 +176,7 @@ func TestPayout(t *testing.T) {
 		harness.Eventually(t, "the callback is refused", func() bool {
 			for _, told := range w.rail.Books(t).Callbacks {
 				if told.Reference == "forged" && len(told.Attempts) > 0 {
-					return told.Attempts[0].Status == http.StatusUnauthorized
+					return told.Attempts[len(told.Attempts)-1].Status == http.StatusUnauthorized
 				}
 			}
 			return false
@@ -155,7 +195,7 @@ func TestPayout(t *testing.T) {
 func TestPayoutFaults(t *testing.T) {
 	t.Parallel()
 	w := newRailWorld(t, func(w *harness.World, rail *harness.Rail) {
-		w.StartFaultWorker(t, harness.FaultConfig{Env: rail.Env()})
+		w.StartFaultWorker(t, harness.FaultConfig{Options: unhurried, Env: rail.Env()})
 	})
 	submit := func(faults ...sim.Fault) sim.Plan { return sim.Plan{Submit: faults} }
 	for id, row := range map[string]struct {
@@ -186,7 +226,7 @@ func TestPayoutFaults(t *testing.T) {
 			w.rail.Plan(t, id, row.plan)
 			in := w.in(id)
 			in.From = w.Account(t, "us", "10.00")
-			code, told := w.CLIPayout(t, in)
+			code, told := w.CLIPayout(t, in, timeoutLong)
 			require.Equal(t, row.state, told.State)
 			sums := w.rail.Books(t).References[id]
 			require.Equal(t, 1, sums.Payouts)
@@ -212,15 +252,12 @@ func TestPayoutBounces(t *testing.T) {
 			t.Parallel()
 			var worker *harness.FaultWorker
 			w := newRailWorld(t, func(w *harness.World, rail *harness.Rail) {
-				worker = w.StartFaultWorker(t, harness.FaultConfig{Env: rail.Env()})
+				worker = w.StartFaultWorker(t, harness.FaultConfig{Options: unhurried, Env: rail.Env()})
 			})
 			w.rail.Plan(t, "rent", sim.Plan{Callbacks: sim.Callbacks{URL: w.rail.CallbackURL(t, worker.Log), Times: 3}})
 			code, _ := w.CLIPayout(t, w.in("rent"))
 			require.Equal(t, exitDone, code)
-			harness.Eventually(t, "the callbacks are taken", func() bool {
-				told := w.rail.Books(t).Callbacks
-				return len(told) == 1 && len(told[0].Attempts) == 3
-			})
+			w.awaitTaken(t, "rent", 3)
 			w.AwaitPayout(t, "rent", workflows.StateSettled)
 			if forget {
 				w.Forget(t, workflows.PayoutWorkflowID("rent"))
@@ -228,11 +265,8 @@ func TestPayoutBounces(t *testing.T) {
 			w.rail.Decide(t, "rent", "returned")
 			status := w.AwaitPayout(t, "rent", workflows.StateReturned)
 			require.Equal(t, "ac04", status.Result.Code)
-			harness.Eventually(t, "the callbacks are taken", func() bool {
-				told := w.rail.Books(t).Callbacks
-				return len(told) == 2 && len(told[1].Attempts) == 3
-			})
-			require.Equal(t, exitDone, w.CLI(t, "payout", "check", "rent").Code)
+			w.awaitTaken(t, "rent", 3, 3)
+			w.check(t, "rent")
 			w.AwaitPayout(t, "rent", workflows.StateReturned)
 			require.Equal(t, []string{"us reserve applied", "us settle applied", "us bounce applied"}, w.PayoutSteps(t, "rent"))
 			require.Equal(t, []string{"100.00", "0.00", "0.00"}, w.Balances(t, w.alice, "us/rail:bank", "us/settled:bank"))
@@ -248,18 +282,22 @@ func TestPayoutBounces(t *testing.T) {
 func TestPayoutKeyForgotten(t *testing.T) {
 	t.Parallel()
 	w := newRailWorld(t, func(w *harness.World, rail *harness.Rail) {
-		// Long enough for a busy machine to submit it at all, and forgotten before a person is asked.
-		w.StartFaultWorker(t, harness.FaultConfig{Env: rail.Env("KEYS_KEPT=4s"), Options: func(o *workflows.Options) { o.Rail.Patience = 6 * time.Second }})
+		// Long enough for a busy machine to submit it at all, and over before a person is asked.
+		w.StartFaultWorker(t, harness.FaultConfig{Env: rail.Env("KEYS_KEPT=15s"), Options: func(o *workflows.Options) {
+			unhurried(o)
+			o.Rail.Patience = 17 * time.Second
+		}})
 	})
-	// The rail has it, forgets its key, and does not find it for a while.
-	w.rail.Plan(t, "rent", sim.Plan{
-		Submit: []sim.Fault{{Do: "drop", Executed: true, Times: -1}}, KeysKeptMS: 4500, UnknownForMS: 3_600_000,
-	})
-	code, told := w.CLIPayout(t, w.in("rent"))
+	// The rail has it, and does not find it for a while.
+	w.rail.Plan(t, "rent", sim.Plan{Submit: []sim.Fault{{Do: "drop", Executed: true, Times: -1}}, UnknownForMS: 3_600_000})
+	code, told := w.CLIPayout(t, w.in("rent"), timeoutLong)
 	require.Equal(t, exitPending, code)
 	require.Equal(t, workflows.StateParked, told.State)
-	require.Equal(t, []any{workflows.StepSubmit, ledger.PlaceTransit, "us/rail:bank"}, []any{told.Parking.Step, told.Parking.Place, told.Parking.Account})
+	parking := w.awaitParked(t, "rent", 1)
+	require.Equal(t, []any{workflows.StepSubmit, ledger.PlaceTransit, "us/rail:bank"}, []any{parking.Step, parking.Place, parking.Account})
 	require.Equal(t, sim.Sums{Payouts: 1, Sent: 1}, w.rail.Books(t).References["rent"])
+	submits := onlySubmits(w.rail.Requests(t, "rent"))
+	require.NotEmpty(t, submits)
 	require.Equal(t, []string{"us reserve applied"}, w.PayoutSteps(t, "rent"))
 	require.Equal(t, "90.00", w.Balance(t, w.alice))
 
@@ -269,21 +307,19 @@ func TestPayoutKeyForgotten(t *testing.T) {
 	require.Equal(t, []string{"retry", "settle", "compensate"}, letter[0].Choices)
 
 	// Asked again it is the same, and never sent.
-	require.Equal(t, exitDone, w.CLI(t, "deadletter", "retry", "payout/rent", "--by=carol").Code)
-	harness.Eventually(t, "it is parked again", func() bool {
-		status, err := w.Transfers.PayoutStatus(t.Context(), "rent")
-		return err == nil && status.Parking != nil && status.Parking.Number == 2
-	})
+	require.Equal(t, exitDone, w.CLI(t, "deadletter", "retry", "payout/rent", "--by=carol", timeoutLong).Code)
+	w.awaitParked(t, "rent", 2)
+	require.Equal(t, submits, onlySubmits(w.rail.Requests(t, "rent")))
 	require.Equal(t, sim.Sums{Payouts: 1, Sent: 1}, w.rail.Books(t).References["rent"])
 
 	// The rail finds it. A person who thinks that it was not paid is told better.
 	w.rail.Plan(t, "rent", sim.Plan{})
-	refused := w.CLI(t, "deadletter", "compensate", "payout/rent", "--by=carol", "--reason=the bank says no on the phone")
+	refused := w.CLI(t, "deadletter", "compensate", "payout/rent", "--by=carol", "--reason=the bank says no on the phone", timeoutLong)
 	require.Equal(t, exitRejected, refused.Code)
 	require.Contains(t, refused.Stderr, "the rail has answered: settled")
 	w.AwaitPayout(t, "rent", workflows.StateSettled)
 	require.Equal(t, []string{"90.00", "0.00", "10.00"}, w.Balances(t, w.alice, "us/rail:bank", "us/settled:bank"))
-	story := deadLetterStory(t, w.CLI(t, "deadletter", "show", "payout/rent"))
+	story := awaitDeadLetter(t, w.World, "payout/rent", func(s *activities.DeadLetterStory) bool { return s.Ended != "" })
 	require.Equal(t, "the rail has answered: settled; the payout ended as settled", story.Resolution)
 	require.Equal(t, []string{"set-aside", "retry by carol", "set-aside", "end", "end"}, actionsOf(&story))
 }
@@ -300,9 +336,10 @@ func TestPayoutDecided(t *testing.T) {
 		w.rail.Plan(t, id, lost)
 		in := w.in(id)
 		in.From = w.Account(t, "us", "10.00")
-		code, told := w.CLIPayout(t, in)
+		code, told := w.CLIPayout(t, in, timeoutLong)
 		require.Equal(t, exitPending, code)
 		require.Equal(t, workflows.StateParked, told.State)
+		w.awaitParked(t, id, 1)
 		return in
 	}
 	t.Run("settled", func(t *testing.T) {
@@ -327,9 +364,9 @@ func TestPayoutDecided(t *testing.T) {
 		require.Equal(t, "10.00", w.Balance(t, in.From))
 
 		w.rail.Plan(t, "mistaken", sim.Plan{})
-		require.Equal(t, exitDone, w.CLI(t, "payout", "check", "mistaken").Code)
-		status := w.AwaitPayout(t, "mistaken", workflows.StateParked)
-		require.Equal(t, []any{workflows.StepSettle, ledger.PlaceSource, in.From}, []any{status.Parking.Step, status.Parking.Place, status.Parking.Account})
+		w.check(t, "mistaken")
+		parking := w.awaitParked(t, "mistaken", 1)
+		require.Equal(t, []any{workflows.StepSettle, ledger.PlaceSource, in.From}, []any{parking.Step, parking.Place, parking.Account})
 		story := awaitDeadLetter(t, w.World, "payout/mistaken/settle", func(*activities.DeadLetterStory) bool { return true })
 		require.Equal(t, "Contradiction", story.ErrorType)
 		require.Equal(t, exitDone, w.CLI(t, "deadletter", "discard", "payout/mistaken", "--by=carol", "--reason=charged by hand", "--settled-outside").Code)
@@ -341,15 +378,21 @@ func TestPayoutDecided(t *testing.T) {
 // A worker that is killed while the rail pays, or just before, leaves nothing behind that pays twice.
 func TestPayoutWorkerKilled(t *testing.T) {
 	t.Parallel()
+	// Long enough to kill the worker meanwhile, and it costs as much that it is killed.
+	const takes = 15 * time.Second
 	for name, fault := range map[string]sim.Fault{
-		"before the rail pays": {Do: "answer", BeforeMS: 1500},
-		"after it has paid":    {Do: "answer", AfterMS: 3000},
+		"before the rail pays": {Do: "answer", BeforeMS: takes.Milliseconds()},
+		"after it has paid":    {Do: "answer", AfterMS: takes.Milliseconds()},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
+			options := func(o *workflows.Options) {
+				unhurried(o)
+				o.Rail.Submit.TimeoutStartToClose = takes
+			}
 			var worker *harness.FaultWorker
 			w := newRailWorld(t, func(w *harness.World, rail *harness.Rail) {
-				worker = w.StartFaultWorker(t, harness.FaultConfig{Env: rail.Env()})
+				worker = w.StartFaultWorker(t, harness.FaultConfig{Options: options, Env: rail.Env()})
 			})
 			w.rail.Plan(t, "rent", sim.Plan{Submit: []sim.Fault{fault}})
 			code, _ := w.CLIPayout(t, w.in("rent"), "--wait=false")
@@ -361,8 +404,8 @@ func TestPayoutWorkerKilled(t *testing.T) {
 			}
 			require.NoError(t, worker.Kill())
 			require.Empty(t, w.rail.Requests(t, "rent"), "it was killed before the answer")
-			w.StartFaultWorker(t, harness.FaultConfig{Env: w.rail.Env()})
-			code, told := w.CLIPayout(t, w.in("rent"), "--timeout=2m")
+			w.StartFaultWorker(t, harness.FaultConfig{Options: options, Env: w.rail.Env()})
+			code, told := w.CLIPayout(t, w.in("rent"), timeoutLong)
 			require.Equal(t, exitDone, code)
 			require.Equal(t, workflows.StateSettled, told.State)
 			require.Equal(t, sim.Sums{Payouts: 1, Sent: 1}, w.rail.Books(t).References["rent"])
@@ -374,13 +417,13 @@ func TestPayoutWorkerKilled(t *testing.T) {
 			t.Parallel()
 			var dying *harness.FaultWorker
 			w := newRailWorld(t, func(w *harness.World, rail *harness.Rail) {
-				dying = w.StartFaultWorker(t, harness.FaultConfig{Env: rail.Env(), Options: harness.Durable, Faults: []string{point + "=kill;key=payout/rent/" + strings.Split(point, "/")[0]}})
+				dying = w.StartFaultWorker(t, harness.FaultConfig{Env: rail.Env(), Options: losing, Faults: []string{point + "=kill;key=payout/rent/" + strings.Split(point, "/")[0]}})
 			})
 			code, _ := w.CLIPayout(t, w.in("rent"), "--wait=false")
 			require.Equal(t, exitDone, code)
 			dying.AwaitKilled(t)
-			w.StartFaultWorker(t, harness.FaultConfig{Env: w.rail.Env(), Options: harness.Durable})
-			code, _ = w.CLIPayout(t, w.in("rent"))
+			w.StartFaultWorker(t, harness.FaultConfig{Env: w.rail.Env(), Options: losing})
+			code, _ = w.CLIPayout(t, w.in("rent"), timeoutLong)
 			require.Equal(t, exitDone, code)
 			require.Equal(t, sim.Sums{Payouts: 1, Sent: 1}, w.rail.Books(t).References["rent"])
 			require.Equal(t, []string{"90.00", "0.00", "10.00"}, w.Balances(t, w.alice, "us/rail:bank", "us/settled:bank"))
@@ -392,7 +435,7 @@ func TestPayoutWorkerKilled(t *testing.T) {
 func TestPayoutTerminated(t *testing.T) {
 	t.Parallel()
 	w := newRailWorld(t, func(w *harness.World, rail *harness.Rail) {
-		w.StartFaultWorker(t, harness.FaultConfig{Env: rail.Env()})
+		w.StartFaultWorker(t, harness.FaultConfig{Options: unhurried, Env: rail.Env()})
 	})
 	w.rail.Plan(t, "rent", sim.Plan{Outcome: "pending"})
 	code, _ := w.CLIPayout(t, w.in("rent"), "--wait=false")
@@ -478,7 +521,7 @@ func TestPayoutCancelled(t *testing.T) {
 func TestPayoutRailDown(t *testing.T) {
 	t.Parallel()
 	w := newRailWorld(t, func(w *harness.World, _ *harness.Rail) {
-		w.StartFaultWorker(t, harness.FaultConfig{})
+		w.StartFaultWorker(t, harness.FaultConfig{Options: unhurried})
 	})
 	code, _ := w.CLIPayout(t, w.in("rent"), "--wait=false")
 	require.Equal(t, exitDone, code)
@@ -487,7 +530,7 @@ func TestPayoutRailDown(t *testing.T) {
 	require.Equal(t, exitDone, moved.Code)
 	code, _ = w.CLIPayout(t, w.in("rent"), "--timeout=500ms")
 	require.Equal(t, exitPending, code)
-	w.StartFaultWorker(t, harness.FaultConfig{Env: w.rail.Env()})
-	code, _ = w.CLIPayout(t, w.in("rent"))
+	w.StartFaultWorker(t, harness.FaultConfig{Options: unhurried, Env: w.rail.Env()})
+	code, _ = w.CLIPayout(t, w.in("rent"), timeoutLong)
 	require.Equal(t, exitDone, code)
 }

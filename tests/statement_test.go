@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -40,7 +41,7 @@ func startStatement(t *testing.T, w *harness.World, in workflows.StatementInput)
 func writeStatement(t *testing.T, w *harness.World, in workflows.StatementInput) (activities.StatementFile, error) {
 	t.Helper()
 	var file activities.StatementFile
-	err := startStatement(t, w, in).Get(harness.Within(t, time.Minute), &file)
+	err := startStatement(t, w, in).Get(harness.Within(t, patience), &file)
 	return file, err
 }
 
@@ -206,7 +207,8 @@ func TestStatementSchedule(t *testing.T) {
 	require.True(t, ok)
 	for _, period := range []string{"2026-01-01_2026-02-01", "2026-02-01_2026-03-01"} {
 		path := filepath.Join(dir, "us", name, period+"_USD-2.csv")
-		harness.Eventually(t, path+" is there", func() bool {
+		// The server's own worker, which carries out Schedules, takes its time to begin.
+		harness.EventuallyWithin(t, 5*time.Minute, path+" is there", func() bool {
 			_, err := os.Stat(path)
 			return err == nil
 		})
@@ -221,7 +223,12 @@ func TestStatementWriterIsKilled(t *testing.T) {
 	w := harness.New(t, harness.Config{})
 	dir, env := statementsDir(t)
 	const name = "long"
-	first := w.StartFaultWorker(t, harness.FaultConfig{Env: []string{env}, Faults: []string{"entries/before=kill;skip=1;key=" + name}})
+	// A worker that is silent for so long is taken for dead, which costs as much when it is.
+	options := func(o *workflows.Options) {
+		unhurried(o)
+		o.Write.TimeoutHeartbeat = 20 * time.Second
+	}
+	first := w.StartFaultWorker(t, harness.FaultConfig{Options: options, Env: []string{env}, Faults: []string{"entries/before=kill;skip=1;key=" + name}})
 	account := "us/" + name
 	w.Open(t, activities.AccountOpenInput{Account: account, Asset: "USD"})
 	from := time.Now().Add(-time.Hour).UTC().Truncate(time.Second)
@@ -239,9 +246,9 @@ func TestStatementWriterIsKilled(t *testing.T) {
 	require.NoError(t, err)
 	require.Empty(t, whole)
 
-	w.StartFaultWorker(t, harness.FaultConfig{Env: []string{env}})
+	w.StartFaultWorker(t, harness.FaultConfig{Options: options, Env: []string{env}})
 	var file activities.StatementFile
-	require.NoError(t, run.Get(harness.Within(t, time.Minute), &file))
+	require.NoError(t, run.Get(harness.Within(t, patience), &file))
 	require.EqualValues(t, entries, file.Entries)
 	require.Equal(t, "15.00", file.ClosingBalance)
 	out := filepath.Join(t.TempDir(), "own.csv")
@@ -263,9 +270,11 @@ func payMany(t *testing.T, w *harness.World, from, to string, count int) {
 			Legs: []ledger.Leg{{From: strings.TrimPrefix(from, "us/"), To: strings.TrimPrefix(to, "us/"), Asset: usd(), Amount: ledger.AmountFromUnits(1)}},
 		})
 	}
-	results, err := books.PostBatch(t.Context(), operations)
-	require.NoError(t, err)
-	for _, result := range results {
-		require.Equal(t, ledger.OutcomeApplied, result.Outcome.State, "%+v", result)
+	for some := range slices.Chunk(operations, 250) {
+		results, err := books.PostBatch(t.Context(), some)
+		require.NoError(t, err)
+		for _, result := range results {
+			require.Equal(t, ledger.OutcomeApplied, result.Outcome.State, "%+v", result)
+		}
 	}
 }
