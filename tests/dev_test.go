@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -40,7 +41,7 @@ func TestDev(t *testing.T) {
 			dev := harness.StartProcess(t, harness.ProcessConfig{
 				Path: starter, Args: append([]string{"--output", "json", "dev", "--headless", "--env-file", settings}, row.args...), Env: harness.BasicEnv(),
 			})
-			harness.Eventually(t, "the settings are written", func() bool {
+			harness.EventuallyWithin(t, 10*time.Minute, "the settings are written", func() bool {
 				require.True(t, dev.Alive(), "dev has ended: %s", dev.Output)
 				_, err := os.Stat(settings)
 				return err == nil

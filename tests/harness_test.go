@@ -8,6 +8,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -113,7 +114,8 @@ func TestNothingIsLeftBehind(t *testing.T) {
 				Env: append(harness.BasicEnv(), envHelper+"="+path, "PAYONCE_BIN="+filepath.Dir(harness.Binary(t, "worker"))),
 			})
 			var report helperReport
-			harness.Eventually(t, "the helper reports", func() bool {
+			// It sets servers of its own up.
+			harness.EventuallyWithin(t, 10*time.Minute, "the helper reports", func() bool {
 				require.True(t, helper.Alive(), "%s", helper.Output)
 				text, err := os.ReadFile(path)
 				return err == nil && json.Unmarshal(text, &report) == nil
