@@ -13,6 +13,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/stretchr/testify/require"
 
@@ -55,20 +56,31 @@ func (e *demoEvent) did(event, point, detail string) bool {
 		(e.Announced.Action == detail || e.Announced.State == detail)
 }
 
-// The demo as it is shipped: each scenario breaks what it says, and ends as it must. It is not parallel: one of its
-// scenarios gives a step a single attempt of two seconds.
-func TestDemo(t *testing.T) { //nolint:paralleltest // see above
+// playDemo runs the demo, and returns its exit code and what it writes for programs.
+func playDemo(t *testing.T) (code int, stdout *bytes.Buffer) {
+	t.Helper()
 	demo := exec.CommandContext(t.Context(), harness.Binary(t, "starter"), "demo", "--output", "json")
-	var stdout, stderr bytes.Buffer
-	demo.Stdout, demo.Stderr = &stdout, &stderr
+	stdout = new(bytes.Buffer)
+	var stderr bytes.Buffer
+	demo.Stdout, demo.Stderr = stdout, &stderr
 	err := demo.Run()
 	var exit *exec.ExitError
 	require.True(t, err == nil || errors.As(err, &exit), "%v", err)
 	t.Logf("%s", &stderr)
-	require.Zero(t, demo.ProcessState.ExitCode())
+	return demo.ProcessState.ExitCode(), stdout
+}
+
+// The demo as it is shipped: each scenario breaks what it says, and ends as it must. It is not parallel, and has more tries than one:
+// its scenarios are made to be watched, so that attempts have little time, and on a busy machine one may come too late for its scenario.
+func TestDemo(t *testing.T) { //nolint:paralleltest // see above
+	code, stdout := playDemo(t)
+	for more := 2; code != exitDone && more > 0; more-- {
+		code, stdout = playDemo(t)
+	}
+	require.Zero(t, code)
 
 	var report demoReport
-	decoder := json.NewDecoder(&stdout)
+	decoder := json.NewDecoder(stdout)
 	require.NoError(t, decoder.Decode(&report))
 	require.False(t, decoder.More(), "stdout is one document")
 	require.True(t, report.OK)
@@ -132,7 +144,10 @@ func TestDemoLeavesNoWorkers(t *testing.T) {
 			demo := harness.StartProcess(t, harness.ProcessConfig{
 				Path: harness.Binary(t, "starter"), Args: []string{"demo", "--scenario", "late-attempt"}, Env: os.Environ(),
 			})
-			demo.AwaitOutput(t, "FROZEN (SIGSTOP)")
+			harness.EventuallyWithin(t, 10*time.Minute, "a worker is frozen", func() bool {
+				require.True(t, demo.Alive(), "%s", demo.Output)
+				return demo.Output.Contains("FROZEN (SIGSTOP)")
+			})
 			match := regexp.MustCompile(`worker 1 \(process (\d+)\)`).FindStringSubmatch(demo.Stdout.String())
 			require.Len(t, match, 2)
 			frozen, err := strconv.Atoi(match[1])

@@ -31,7 +31,7 @@ const (
 const timeoutWorkflowTask = 3 * time.Second
 
 // timeoutScenario ends a scenario that hangs.
-const timeoutScenario = 40 * time.Second
+const timeoutScenario = 2 * time.Minute
 
 // Config is where a demo is played. Everything is there already: servers, migrated ledgers, programs.
 type Config struct {
@@ -54,20 +54,24 @@ type Config struct {
 	Log io.Writer
 }
 
+// timeoutAttempt is for an attempt that nothing is to befall: one costs that only when it hangs, and a busy machine is no part of a
+// scenario.
+const timeoutAttempt = 10 * time.Second
+
 // quick are the options of the demo's workers: the defaults' shape, in seconds instead of minutes.
 func quick() workflows.Options {
 	return workflows.Options{
-		Fast:    workflows.FastOptions{TimeoutStartToClose: time.Second, AttemptsMax: 2, Backoff: 100 * time.Millisecond},
-		Forward: workflows.StepOptions{TimeoutStartToClose: time.Second, BackoffFirst: 200 * time.Millisecond, BackoffMax: time.Second, AttemptsMax: 3},
-		Settle:  workflows.StepOptions{TimeoutStartToClose: 2 * time.Second, BackoffFirst: 200 * time.Millisecond, BackoffMax: time.Second, AttemptsMax: 30},
-		Record:  workflows.StepOptions{TimeoutStartToClose: 2 * time.Second, BackoffFirst: 200 * time.Millisecond, BackoffMax: time.Second},
-		Outage:  workflows.OutageOptions{Budget: 20 * time.Second, BackoffFirst: 200 * time.Millisecond, BackoffMax: time.Second},
-		Notify:  workflows.StepOptions{TimeoutStartToClose: 2 * time.Second, BackoffFirst: 200 * time.Millisecond, BackoffMax: time.Second, AttemptsMax: 12},
-		Ask:     workflows.StepOptions{TimeoutStartToClose: 2 * time.Second, BackoffFirst: 100 * time.Millisecond, BackoffMax: time.Second},
+		Fast:    workflows.FastOptions{TimeoutStartToClose: timeoutAttempt, AttemptsMax: 2, Backoff: 100 * time.Millisecond},
+		Forward: workflows.StepOptions{TimeoutStartToClose: timeoutAttempt, BackoffFirst: 200 * time.Millisecond, BackoffMax: time.Second, AttemptsMax: 3},
+		Settle:  workflows.StepOptions{TimeoutStartToClose: timeoutAttempt, BackoffFirst: 200 * time.Millisecond, BackoffMax: time.Second, AttemptsMax: 30},
+		Record:  workflows.StepOptions{TimeoutStartToClose: timeoutAttempt, BackoffFirst: 200 * time.Millisecond, BackoffMax: time.Second},
+		Outage:  workflows.OutageOptions{Budget: time.Minute, BackoffFirst: 200 * time.Millisecond, BackoffMax: time.Second},
+		Notify:  workflows.StepOptions{TimeoutStartToClose: timeoutAttempt, BackoffFirst: 200 * time.Millisecond, BackoffMax: time.Second, AttemptsMax: 12},
+		Ask:     workflows.StepOptions{TimeoutStartToClose: timeoutAttempt, BackoffFirst: 100 * time.Millisecond, BackoffMax: time.Second},
 		Write:   workflows.WriteOptions{TimeoutHeartbeat: 2 * time.Second, BackoffFirst: 200 * time.Millisecond, BackoffMax: time.Second, Within: time.Minute},
 		Rail: workflows.RailOptions{
-			Submit:    workflows.StepOptions{TimeoutStartToClose: 2 * time.Second, BackoffFirst: 200 * time.Millisecond, BackoffMax: time.Second, AttemptsMax: 2},
-			Ask:       workflows.StepOptions{TimeoutStartToClose: 2 * time.Second, BackoffFirst: 200 * time.Millisecond, BackoffMax: time.Second, AttemptsMax: 3},
+			Submit:    workflows.StepOptions{TimeoutStartToClose: timeoutAttempt, BackoffFirst: 200 * time.Millisecond, BackoffMax: time.Second, AttemptsMax: 2},
+			Ask:       workflows.StepOptions{TimeoutStartToClose: timeoutAttempt, BackoffFirst: 200 * time.Millisecond, BackoffMax: time.Second, AttemptsMax: 3},
 			PollFirst: 300 * time.Millisecond, PollMax: time.Second, Patience: 20 * time.Second,
 		},
 	}

@@ -33,7 +33,7 @@ func lateAttempt() *scenario {
 			// worker is frozen.
 			o.Fast.AttemptsMax = 0
 			o.Forward.AttemptsMax = 1
-			o.Forward.TimeoutStartToClose = 2 * time.Second
+			o.Forward.TimeoutStartToClose = 5 * time.Second
 		},
 		play: func(ctx context.Context, p *play) error {
 			frozen, err := p.startWorker(ctx, p.fault(point.Kind, point.Moment, fault.ActionFreeze))
