@@ -86,8 +86,11 @@ func decidePayout(number int, action workflows.Action) func(*testing.T, *recorde
 }
 
 func payoutRecordings() []recording {
-	soon := func(o *workflows.Options) { o.Rail.Patience = time.Second }
-	forgets := []string{"KEYS_KEPT=100ms"}
+	soon := func(o *workflows.Options) {
+		unhurried(o)
+		o.Rail.Patience = 5 * time.Second
+	}
+	forgets := []string{"KEYS_KEPT=4s"} // before somebody is asked, and late enough to submit it at all
 	return []recording{
 		{name: "payout-settled", payout: &sim.Plan{}},
 		{name: "payout-returned", payout: &sim.Plan{Outcome: "rejected", Code: "ac01"}},
@@ -96,10 +99,10 @@ func payoutRecordings() []recording {
 		{name: "payout-outage", payout: &sim.Plan{Submit: []sim.Fault{{Do: "status", Status: 503, Times: 3}}}},
 		{name: "payout-failed", payout: &sim.Plan{}, faults: []string{"reserve/before=fail:5"}},
 		{
-			name: "payout-unsent", payout: &sim.Plan{}, faults: []string{"reserve/before=fail:2", "reserve/after=block;for=1s"},
+			name: "payout-unsent", payout: &sim.Plan{}, faults: []string{"reserve/before=fail:2", "reserve/after=hold"},
 			during: func(t *testing.T, s *recorder) {
 				t.Helper()
-				s.worker.AwaitEvent(t, "blocked", struckBy("reserve/after", "block"))
+				s.worker.AwaitEvent(t, "blocked", struckBy("reserve/after", "hold"))
 				cancelPayout(t, s)
 			},
 		},

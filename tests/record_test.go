@@ -30,7 +30,7 @@ type recording struct {
 	name   string
 	faults []string // of the worker, for the transfer "recorded"
 	in     workflows.TransferInput
-	// options change the workflows' options, which are harness.ShortOptions.
+	// options change the workflows' options; nil is unhurried.
 	options func(*workflows.Options)
 	// regions has one worker for each ledger, so that each holds only one. There are no faults then.
 	regions bool
@@ -85,7 +85,7 @@ func tooMuch(in workflows.TransferInput) workflows.TransferInput {
 func cancelAt(point string) func(*testing.T, *recorder) {
 	return func(t *testing.T, s *recorder) {
 		t.Helper()
-		s.worker.AwaitEvent(t, "blocked", struckBy(point, "block"))
+		s.worker.AwaitEvent(t, "blocked", struckBy(point, "hold"))
 		require.NoError(t, s.Transfers.Cancel(t.Context(), s.in.ID))
 	}
 }
@@ -109,7 +109,7 @@ func recordings() []recording {
 		{name: "post-completed-resolved", in: recordedPost, faults: []string{"post/after=drop:always"}},
 		{name: "post-rejected", in: tooMuch(recordedPost)},
 		{name: "post-failed", in: recordedPost, faults: []string{"post/before=fail:5"}},
-		{name: "post-cancelled", in: recordedPost, faults: []string{"post/before=fail:2", "post/before=block;for=1s"}, during: cancelAt("post/before")},
+		{name: "post-cancelled", in: recordedPost, faults: []string{"post/before=fail:2", "post/before=hold"}, during: cancelAt("post/before")},
 		{name: "completed-fast", in: recordedBetween},
 		{name: "completed-durable", in: recordedBetween, faults: []string{"withdraw/before=fail:2", "deposit/before=fail:2"}},
 		{name: "completed-regions", in: recordedBetween, regions: true},
@@ -119,16 +119,19 @@ func recordings() []recording {
 		{name: "failed", in: recordedBetween, faults: []string{"withdraw/before=fail:5"}},
 		{
 			name: "failed-by-outage", in: recordedBetween, faults: []string{"withdraw/before=fail:always;error=unavailable"},
-			options: func(o *workflows.Options) { o.Outage.Budget = 2 * time.Second },
+			options: func(o *workflows.Options) {
+				unhurried(o)
+				o.Outage.Budget = 2 * time.Second
+			},
 		},
 		{name: "compensated-by-refusal", in: toNobody(recordedBetween)},
 		{name: "compensated-by-exhaustion", in: recordedBetween, faults: []string{"deposit/before=fail:5"}},
 		{
-			name: "cancelled-before-withdraw", in: recordedBetween, faults: []string{"withdraw/before=fail:2", "withdraw/before=block;for=1s"},
+			name: "cancelled-before-withdraw", in: recordedBetween, faults: []string{"withdraw/before=fail:2", "withdraw/before=hold"},
 			during: cancelAt("withdraw/before"),
 		},
 		{
-			name: "cancelled-after-withdraw", in: recordedBetween, faults: []string{"deposit/before=fail:2", "deposit/before=block;for=1s"},
+			name: "cancelled-after-withdraw", in: recordedBetween, faults: []string{"deposit/before=fail:2", "deposit/before=hold"},
 			during: cancelAt("deposit/before"),
 		},
 		{
@@ -207,10 +210,10 @@ func recordings() []recording {
 			},
 		},
 		{
-			name: "restarted-after-terminate", in: recordedBetween, faults: []string{"deposit/before=fail:2", "deposit/before=block;for=1s"},
+			name: "restarted-after-terminate", in: recordedBetween, faults: []string{"deposit/before=fail:2", "deposit/before=hold"},
 			during: func(t *testing.T, s *recorder) {
 				t.Helper()
-				s.worker.AwaitEvent(t, "blocked", struckBy("deposit/before", "block"))
+				s.worker.AwaitEvent(t, "blocked", struckBy("deposit/before", "hold"))
 				require.NoError(t, s.Temporal.TerminateWorkflow(t.Context(), workflows.TransferWorkflowID(s.in.ID), "", "a test"))
 				s.Start(t, s.in)
 			},
@@ -277,6 +280,10 @@ func (r *recording) run(t *testing.T) []*history.HistoryEvent {
 		}
 		faults = append(faults, fault)
 	}
+	options := r.options
+	if options == nil {
+		options = unhurried
+	}
 	var env []string
 	if r.payout != nil {
 		s.rail = w.StartRail(t, "bank")
@@ -287,10 +294,10 @@ func (r *recording) run(t *testing.T) []*history.HistoryEvent {
 		env = r.env(t)
 	}
 	if r.regions {
-		w.StartFaultWorker(t, harness.FaultConfig{Ledgers: []string{"us"}, Options: r.options})
-		w.StartFaultWorker(t, harness.FaultConfig{Ledgers: []string{"eu"}, Options: r.options})
+		w.StartFaultWorker(t, harness.FaultConfig{Ledgers: []string{"us"}, Options: options})
+		w.StartFaultWorker(t, harness.FaultConfig{Ledgers: []string{"eu"}, Options: options})
 	} else {
-		s.worker = w.StartFaultWorker(t, harness.FaultConfig{Faults: faults, Options: r.options, Env: env})
+		s.worker = w.StartFaultWorker(t, harness.FaultConfig{Faults: faults, Options: options, Env: env})
 	}
 	for _, account := range []string{"us/alice", "us/carol", "eu/bob"} {
 		w.Open(t, activities.AccountOpenInput{Account: account, Asset: "USD"})
