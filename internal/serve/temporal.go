@@ -25,6 +25,10 @@ const (
 	connectPause    = 500 * time.Millisecond
 	connectPauseMax = 5 * time.Second
 
+	// dialCallTimeout is how long one answer may take of those that a client of Dial wants. The SDK gives a call up after 10 s, and a busy
+	// server takes longer for a long list.
+	dialCallTimeout = time.Minute
+
 	// A server learns of a new namespace or search attribute some seconds after it was made.
 	noticeTimeout = 15 * time.Second
 )
@@ -73,6 +77,7 @@ func connect(ctx context.Context, options client.Options, log *slog.Logger) (cli
 func Dial(ctx context.Context, options client.Options) (client.Client, error) {
 	log := slog.New(slog.DiscardHandler)
 	options.Logger = sdklog.NewStructuredLogger(log)
+	options.RPCTimeout = dialCallTimeout
 	c, err := tryConnect(ctx, options, log)
 	if err != nil {
 		return nil, fmt.Errorf("temporal at %s: %w", options.HostPort, err)
