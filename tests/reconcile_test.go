@@ -1,6 +1,7 @@
 package tests
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -276,13 +277,11 @@ func TestReconcileWhileTransfersRun(t *testing.T) {
 		started = append(started, in)
 	}
 	done := make(chan struct{})
+	errs := make([]error, count)
 	go func() {
 		defer close(done)
-		for _, in := range started {
-			_, err := w.Transfers.Start(t.Context(), in)
-			if err != nil {
-				t.Error(err)
-			}
+		for i, in := range started {
+			_, errs[i] = w.Transfers.Start(t.Context(), in)
 		}
 	}()
 	seenUnderWay := int64(0)
@@ -296,6 +295,7 @@ func TestReconcileWhileTransfersRun(t *testing.T) {
 		require.Equal(t, exitDone, code)
 		seenUnderWay += view.Temporal.UnderWay
 	}
+	require.NoError(t, errors.Join(errs...))
 	t.Logf("%d were in transit when they were looked at", seenUnderWay)
 	for _, in := range started {
 		w.AwaitEnd(t, in.ID)
