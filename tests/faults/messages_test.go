@@ -72,11 +72,7 @@ func parkedWorker(t *testing.T, w *harness.World, ids ...string) *harness.FaultW
 	for _, id := range ids {
 		faults = append(faults, "deposit/before=fail:always;transfer="+id, "resolve/before=fail:4;transfer="+id)
 	}
-	return startFaulty(t, w, harness.FaultConfig{Options: func(o *workflows.Options) {
-		attempts := o.Settle.AttemptsMax
-		unhurriedDurable(o)
-		o.Settle.AttemptsMax = attempts
-	}, Faults: faults})
+	return startFaulty(t, w, harness.FaultConfig{Options: unhurriedDurable, Faults: faults})
 }
 
 // A decision about a parked transfer is sent several times at once, and again after the end, as one whose answer was lost. It

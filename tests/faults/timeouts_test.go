@@ -22,7 +22,6 @@ import (
 // unhurried is for tests in which no attempt's time is to be over: none is, on a machine however busy.
 func unhurried(o *workflows.Options) {
 	o.Fast.TimeoutStartToClose, o.Forward.TimeoutStartToClose, o.Settle.TimeoutStartToClose = patience, patience, patience
-	o.Forward.AttemptsMax, o.Settle.AttemptsMax = 20, 20
 	o.Outage.Budget = 5 * patience
 }
 
@@ -37,6 +36,7 @@ func unhurriedDurable(o *workflows.Options) {
 func timedOut(o *workflows.Options) {
 	unhurried(o)
 	o.Fast.TimeoutStartToClose, o.Forward.TimeoutStartToClose, o.Settle.TimeoutStartToClose = attemptTime, attemptTime, attemptTime
+	o.Forward.AttemptsMax, o.Settle.AttemptsMax = 20, 20
 }
 
 // timedOutDurable is timedOut, and the durable path alone.
@@ -198,8 +198,11 @@ func TestHeartbeatTimeoutAfterCommit(t *testing.T) {
 	t.Parallel()
 	w := harness.New(t, harness.Config{})
 	worker := w.StartFaultWorker(t, harness.FaultConfig{
-		Options: unhurriedDurable,
-		Faults:  []string{"deposit/after=hold;transfer=rent"},
+		Options: func(o *workflows.Options) {
+			unhurriedDurable(o)
+			o.Forward.AttemptsMax = 20
+		},
+		Faults: []string{"deposit/after=hold;transfer=rent"},
 	})
 	in := between(t, w, "rent")
 	start(t, w, in)
