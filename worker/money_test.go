@@ -31,6 +31,7 @@ type bank struct {
 func newBank(t *testing.T, stack *devstack.Stack, name string) *bank {
 	t.Helper()
 	c, err := client.Dial(client.Options{
+		RPCTimeout: patience, ConnectionOptions: client.ConnectionOptions{GetSystemInfoTimeout: patience},
 		HostPort: stack.Temporal.Address, Namespace: stack.Temporal.Namespace,
 		Logger: log.NewStructuredLogger(slog.New(slog.DiscardHandler)),
 	})

