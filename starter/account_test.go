@@ -195,19 +195,27 @@ func TestStatementFile(t *testing.T) {
 }
 
 func TestNoWorkerAnswers(t *testing.T) {
-	got := starter(t, "account", "show", "us/alice", "--timeout", "4s", "--output", "json")
+	const nobody = "no worker polls the task queue payonce: is a worker running?"
+	told := func(got finished) bool {
+		return strings.Contains(got.stdout, nobody) && strings.Contains(got.stderr, "waiting: "+nobody)
+	}
+	got := until(t, told, "account", "show", "us/alice", "--timeout", "4s", "--output", "json")
 	require.Equal(t, exitPending, got.code)
 	require.Contains(t, got.stderr, "starter: waiting: no worker polls the task queue payonce: is a worker running?\n")
 	var document failure
 	require.NoError(t, json.Unmarshal([]byte(got.stdout), &document))
 	require.Equal(t, "account-show/us/alice: no answer: no worker polls the task queue payonce: is a worker running?", document.Error)
 
-	status := object(t, exitPending, "status", "nothing", "--timeout", "3s")
+	got = until(t, func(got finished) bool { return strings.Contains(got.stdout, nobody) }, "status", "nothing", "--timeout", "3s", "--output", "json")
+	require.Equal(t, exitPending, got.code)
+	var status map[string]any
+	require.NoError(t, json.Unmarshal([]byte(got.stdout), &status))
 	require.Equal(t, []any{"nothing", "unknown"}, []any{status["id"], status["state"]})
 	require.Equal(t, []any{"no worker polls the task queue payonce: is a worker running?"}, status["notes"])
 
 	newWorld(t)
-	got = starter(t, "account", "list", "moon", "--timeout", "3s")
+	const moon = "no worker polls the task queue payonce-moon: does a worker hold the ledger moon?"
+	got = until(t, func(got finished) bool { return strings.Contains(got.stderr, moon) }, "account", "list", "moon", "--timeout", "3s")
 	require.Equal(t, exitPending, got.code)
-	require.Contains(t, got.stderr, "no worker polls the task queue payonce-moon: does a worker hold the ledger moon?")
+	require.Contains(t, got.stderr, moon)
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"maps"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
@@ -146,16 +147,20 @@ func TestPending(t *testing.T) {
 	open := w.stuck()
 	args := payBob(id)
 
-	document := object(t, exitPending, append(args, "--timeout", "1500ms")...)
+	got := until(t, func(got finished) bool { return strings.Contains(got.stdout, `"step": "deposit"`) }, append(args, "--timeout", "1500ms", "--output", "json")...)
+	require.Equal(t, exitPending, got.code)
+	var document map[string]any
+	require.NoError(t, json.Unmarshal([]byte(got.stdout), &document))
 	require.Equal(t, id, document["id"])
 	require.Equal(t, "running", document["state"])
 	require.Equal(t, "deposit", document["step"])
 	require.Equal(t, "us/alice", document["from"])
 	require.IsType(t, true, document["attached"], "told also when it has not ended")
 
-	got := starter(t, append(args, "--timeout", "1s")...)
+	running := id + ": running: 10.00 USD/2 from us/alice to eu/bob"
+	got = until(t, func(got finished) bool { return strings.Contains(got.stdout, running) }, append(args, "--timeout", "1s")...)
 	require.Equal(t, exitPending, got.code)
-	require.Contains(t, got.stdout, id+": running: 10.00 USD/2 from us/alice to eu/bob")
+	require.Contains(t, got.stdout, running)
 	require.Contains(t, got.stderr, "no answer within 1s; the transfer goes on by itself")
 
 	require.Equal(t, "running", object(t, exitPending, "status", id)["state"])
@@ -164,7 +169,7 @@ func TestPending(t *testing.T) {
 	require.Equal(t, true, document["attached"])
 
 	interrupted, cancel := context.WithCancel(t.Context())
-	time.AfterFunc(500*time.Millisecond, cancel)
+	time.AfterFunc(5*time.Second, cancel)
 	got = starterWithin(interrupted, append(args, "--address", server.Address)...)
 	require.Equal(t, exitPending, got.code)
 	require.Contains(t, got.stderr, "interrupted; the transfer goes on by itself")

@@ -48,15 +48,17 @@ func runTests(m *testing.M) int {
 // within returns a context for one test: longer than anything takes on a busy machine.
 func within(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
 
 func dial(t *testing.T, s *devstack.Temporal, connection client.ConnectionOptions) client.Client {
 	t.Helper()
+	// The SDK gives a request up after 10 s, which one to a busy server may take.
+	connection.GetSystemInfoTimeout = time.Minute
 	c, err := client.DialContext(within(t), client.Options{
-		HostPort: s.Address, Namespace: s.Namespace, ConnectionOptions: connection,
+		RPCTimeout: time.Minute, HostPort: s.Address, Namespace: s.Namespace, ConnectionOptions: connection,
 		Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)),
 	})
 	require.NoError(t, err)

@@ -10,12 +10,14 @@ import (
 	"payonce/workflows"
 )
 
-// Options are workflows.DefaultOptions with short waits, so that what runs out does so at once.
+// Options are workflows.DefaultOptions with short waits, so that what runs out does so at once. An attempt may take as long as a
+// ledger that is told to keep it does.
 func Options() workflows.Options {
 	options := workflows.DefaultOptions()
 	options.Fast = workflows.FastOptions{TimeoutStartToClose: time.Second, AttemptsMax: 1, Backoff: 10 * time.Millisecond}
 	for _, step := range []*workflows.StepOptions{&options.Forward, &options.Settle} {
 		step.AttemptsMax, step.BackoffFirst, step.BackoffMax = 2, 10*time.Millisecond, 100*time.Millisecond
+		step.TimeoutStartToClose = 10 * time.Minute
 	}
 	return options
 }
