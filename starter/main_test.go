@@ -142,7 +142,7 @@ func (b *buffer) String() string {
 func dialServer(t *testing.T) client.Client {
 	t.Helper()
 	c, err := client.DialContext(t.Context(), client.Options{
-		// The SDK gives a request up after 10 s, which one to a busy server may take.
+		// The SDK would give up a call after ten seconds, which one to a busy server may take.
 		RPCTimeout: time.Minute, ConnectionOptions: client.ConnectionOptions{GetSystemInfoTimeout: time.Minute},
 		HostPort: server.Address, Namespace: server.Namespace, Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)),
 	})

@@ -215,8 +215,10 @@ func startTemporal(dbFile string, schedules bool) (*temporalServer, error) {
 	}
 	shared.atLast(server.Stop)
 	c, err := client.DialContext(ctx, client.Options{
-		HostPort: server.Address, Namespace: server.Namespace, Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)),
-		ConnectionOptions: client.ConnectionOptions{DialOptions: []grpc.DialOption{headers.DialOption(), grpc.WithChainUnaryInterceptor(patientCalls)}},
+		// The SDK would give up a call after ten seconds, which on a machine that stalls says nothing about what is tested.
+		RPCTimeout: patience,
+		HostPort:   server.Address, Namespace: server.Namespace, Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)),
+		ConnectionOptions: client.ConnectionOptions{DialOptions: []grpc.DialOption{headers.DialOption()}},
 	})
 	if err != nil {
 		return nil, err
@@ -246,7 +248,7 @@ func (s *temporalServer) makeNamespace(ctx context.Context, name string) (client
 		query = append(query, name+" is not null")
 	}
 	c, err := client.NewClientFromExistingWithContext(ctx, s.client, client.Options{
-		Namespace: name, Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)),
+		Namespace: name, RPCTimeout: patience, Logger: sdklog.NewStructuredLogger(slog.New(slog.DiscardHandler)),
 	})
 	if err != nil {
 		return nil, err
