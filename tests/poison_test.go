@@ -35,7 +35,7 @@ func requireCompensated(t *testing.T, w *harness.World, in workflows.TransferInp
 	require.Equal(t, workflows.StateCompensated, w.AwaitEnd(t, in.ID).State)
 	require.Equal(t, []string{"us withdraw applied", "us refund applied", "eu deposit sealed attempts_exhausted"}, w.Steps(t, in.ID))
 	require.Equal(t, []string{"20.00", "0.00"}, w.Balances(t, in.From, in.To))
-	story := deadLetterStory(t, w.CLI(t, "deadletter", "show", in.ID))
+	story := asReached(deadLetterStory(t, w.CLI(t, "deadletter", "show", in.ID)))
 	require.Equal(t, []any{"transfer/" + in.ID + "/deposit", ledger.DeadLetterOpen, "compensated"}, []any{story.Key, story.State, story.Ended})
 	require.Equal(t, []any{ledger.PlaceSource, in.From, "13.00", "USD/2"}, []any{story.Place, story.Account, story.Amount, story.Asset})
 	require.Equal(t, []string{"retry", "discard"}, story.Choices)
