@@ -213,6 +213,10 @@ func TestNoWorkerAnswers(t *testing.T) {
 	require.Equal(t, []any{"nothing", "unknown"}, []any{status["id"], status["state"]})
 	require.Equal(t, []any{"no worker polls the task queue payonce: is a worker running?"}, status["notes"])
 
+	got = until(t, func(got finished) bool { return strings.Contains(got.stderr, nobody) }, "payout", "check", "rent", "--timeout", "4s")
+	require.Equal(t, exitPending, got.code)
+	require.Contains(t, got.stderr, "payout-hint/rent: no answer: "+nobody)
+
 	newWorld(t)
 	const moon = "no worker polls the task queue payonce-moon: does a worker hold the ledger moon?"
 	got = until(t, func(got finished) bool { return strings.Contains(got.stderr, moon) }, "account", "list", "moon", "--timeout", "3s")

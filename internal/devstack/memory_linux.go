@@ -29,6 +29,7 @@ func memoryBase(acc *account) (dir string, ok bool) {
 	if err != nil || memory.MemAvailableBytes == nil {
 		return "", false
 	}
-	room := folder.Bavail*uint64(folder.Bsize) >= memoryFreeMin && *memory.MemAvailableBytes >= 2*memoryFreeMin
+	// The size of a block is signed in this call, and never below zero.
+	room := folder.Bavail*uint64(max(folder.Bsize, 0)) >= memoryFreeMin && *memory.MemAvailableBytes >= 2*memoryFreeMin
 	return memoryDir, room && acc.mustReach(memoryDir) == nil
 }

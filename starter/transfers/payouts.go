@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 
-	"github.com/google/uuid"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/sdk/client"
 
@@ -327,18 +326,15 @@ func recallPayout(id string, operations []activities.OperationView) (PayoutStatu
 }
 
 // HintPayout has a payout's rail asked now. One that has ended is opened again: it may have bounced. Nothing else follows from
-// a hint, so repeats are safe. ErrUnknown if the ledgers of the worker that answers don't know the payout.
+// a hint, so repeats are safe. No answer before the context ends, or within half a minute if it has no deadline, is an
+// *asking.UnansweredError. ErrUnknown if the ledgers of the worker that answers don't know the payout.
 func (c *Client) HintPayout(ctx context.Context, id string) error {
 	if err := checkID(id); err != nil {
 		return err
 	}
-	run, err := c.temporal.ExecuteWorkflow(ctx, client.StartWorkflowOptions{
-		ID: "payout-hint/" + id + "/" + uuid.NewString(), TaskQueue: workflows.TaskQueue, StaticSummary: "ask about " + id,
-		WorkflowExecutionTimeout: timeoutMemory,
-	}, workflows.PayoutHintWorkflow, workflows.PayoutHintInput{ID: id})
-	if err == nil {
-		err = run.Get(ctx, nil)
-	}
+	_, err := asking.Run[struct{}](ctx, c.temporal, asking.Question{
+		Workflow: workflows.PayoutHintWorkflow, Name: "payout-hint/" + id, Input: workflows.PayoutHintInput{ID: id},
+	})
 	if isOperationUnknown(err) {
 		return &UnknownError{What: "payout", ID: id}
 	}

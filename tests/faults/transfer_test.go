@@ -68,9 +68,9 @@ func start(t *testing.T, w *harness.World, in workflows.TransferInput) client.Wo
 }
 
 // startUnhurried starts a transfer no workflow task of which is ever taken for lost.
-func startUnhurried(t *testing.T, w *harness.World, in workflows.TransferInput) client.WorkflowRun {
+func startUnhurried(t *testing.T, w *harness.World, in workflows.TransferInput) {
 	t.Helper()
-	return startWith(t, w, in, patience)
+	startWith(t, w, in, patience)
 }
 
 func startWith(t *testing.T, w *harness.World, in workflows.TransferInput, taskTimeout time.Duration) client.WorkflowRun {

@@ -76,8 +76,11 @@ func (r *Rail) Env(more ...string) []string {
 // CallbackURL is where a worker takes the rail's callbacks.
 func (r *Rail) CallbackURL(t testing.TB, workerLog *Output) string {
 	t.Helper()
-	address := listening.FindStringSubmatch(workerLog.String())
-	require.NotNil(t, address, "the worker does not say where it listens")
+	var address []string
+	Eventually(t, "the worker says where it listens", func() bool {
+		address = listening.FindStringSubmatch(workerLog.String())
+		return address != nil
+	})
 	return "http://" + address[1] + "/rails/" + r.Name + "/callbacks"
 }
 
@@ -170,7 +173,7 @@ func payoutOf(t testing.TB, r *Result) (int, Payout) {
 	return r.Code, payout
 }
 
-// AwaitPayout waits until a payout is in a state, and returns how it stands.
+// AwaitPayout waits until a payout is in a state, and returns how it stands; if it is parked, with why.
 func (w *World) AwaitPayout(t testing.TB, id string, state workflows.State) workflows.PayoutStatus {
 	t.Helper()
 	var status workflows.PayoutStatus
@@ -178,7 +181,8 @@ func (w *World) AwaitPayout(t testing.TB, id string, state workflows.State) work
 		ctx := Within(t, 10*time.Second)
 		got, err := w.Transfers.PayoutStatus(ctx, id)
 		status = got.PayoutStatus
-		return err == nil && status.State == state
+		// That it is parked is known before why.
+		return err == nil && status.State == state && (state != workflows.StateParked || status.Parking != nil)
 	})
 	return status
 }

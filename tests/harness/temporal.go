@@ -62,7 +62,8 @@ func (w *World) Status(t testing.TB, id string) workflows.TransferStatus {
 		ctx, cancel := context.WithTimeout(t.Context(), timeoutQuery)
 		defer cancel()
 		value, err := w.Temporal.QueryWorkflow(ctx, workflows.TransferWorkflowID(id), "", workflows.StatusQuery)
-		if err != nil && ctx.Err() != nil {
+		var late *serviceerror.DeadlineExceeded
+		if err != nil && (ctx.Err() != nil || errors.As(err, &late)) {
 			return false
 		}
 		require.NoError(t, err)
