@@ -322,7 +322,7 @@ func TestTimeouts(t *testing.T) {
 	}{
 		"of the headers": {silent, Timeouts{Connect: time.Minute, Headers: 30 * time.Millisecond, Whole: time.Minute}, ReasonNoAnswer, false, 0},
 		"of the whole":   {silent, Timeouts{Connect: time.Minute, Headers: time.Minute, Whole: 30 * time.Millisecond}, ReasonNoAnswer, false, 0},
-		"of the body":    {halfway, Timeouts{Connect: time.Minute, Headers: time.Minute, Whole: time.Second}, ReasonNoAnswer, false, 200},
+		"of the body":    {halfway, Timeouts{Connect: time.Minute, Headers: time.Minute, Whole: 5 * time.Second}, ReasonNoAnswer, false, 200},
 		"of TLS": {
 			"https://" + listener.Addr().String(),
 			Timeouts{Connect: 30 * time.Millisecond, Headers: time.Minute, Whole: time.Minute},

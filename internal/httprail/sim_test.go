@@ -188,8 +188,8 @@ func TestKeyConflict(t *testing.T) {
 func TestInFlight(t *testing.T) {
 	t.Parallel()
 	simulator, rail := start(t)
-	require.NoError(t, simulator.Plan(sim.Rule{Plan: sim.Plan{Submit: []sim.Fault{{Do: "answer", BeforeMS: 1500}}}}))
-	ctx, cancel := context.WithTimeout(t.Context(), 50*time.Millisecond)
+	require.NoError(t, simulator.Plan(sim.Rule{Plan: sim.Plan{Submit: []sim.Fault{{Do: "answer", BeforeMS: 8000}}}}))
+	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Second)
 	defer cancel()
 	_, err := rail.Submit(ctx, payment())
 	require.Equal(t, httprail.ReasonNoAnswer, asError(t, err).Reason)
@@ -206,7 +206,7 @@ func TestInFlight(t *testing.T) {
 		got, err := rail.Submit(t.Context(), payment())
 		assert.NoError(c, err)
 		assert.Equal(c, activities.RailSettled, got.State)
-	}, 10*time.Second, 20*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 	require.Equal(t, sim.Sums{Payouts: 1, Sent: 1}, simulator.Books().References["rent-7"])
 }
 
@@ -219,7 +219,7 @@ func TestStates(t *testing.T) {
 	require.Equal(t, activities.RailAnswer{State: activities.RailUnknown}, got)
 
 	require.NoError(t, simulator.Plan(sim.Rule{Plan: sim.Plan{
-		UnknownForMS: 500, DecideAfterMS: 700, ReturnAfterMS: 300, Code: "AC04", Detail: "closed",
+		UnknownForMS: 5000, DecideAfterMS: 6000, ReturnAfterMS: 300, Code: "AC04", Detail: "closed",
 	}}))
 	got, err = rail.Submit(t.Context(), payment())
 	require.NoError(t, err)
@@ -232,7 +232,7 @@ func TestStates(t *testing.T) {
 			seen = append(seen, got.State)
 		}
 		return got.State == activities.RailReturned
-	}, 10*time.Second, 10*time.Millisecond)
+	}, time.Minute, 10*time.Millisecond)
 	require.Equal(t, activities.RailUnknown, seen[0])
 	// A machine that is slow may have missed one in between.
 	require.Subset(t, []activities.RailState{
@@ -283,7 +283,7 @@ func TestForgottenKey(t *testing.T) {
 		_, err := rail.Submit(t.Context(), payment())
 		require.NoError(t, err)
 		return simulator.Books().References["rent-7"].Sent > 1
-	}, 10*time.Second, 20*time.Millisecond)
+	}, time.Minute, 20*time.Millisecond)
 }
 
 // TestNamesSurviveTheWire: keys and references arrive as they are, whatever they are made of.
@@ -390,7 +390,7 @@ func TestCallbacks(t *testing.T) {
 		}}))
 		_, err := rail.Submit(t.Context(), payment())
 		require.NoError(t, err)
-		require.Eventually(t, func() bool { return len(to.all()) == 4 }, 10*time.Second, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return len(to.all()) == 4 }, time.Minute, 10*time.Millisecond)
 		times := map[string]int{}
 		for _, one := range to.all() {
 			require.NoError(t, one.err)
@@ -429,8 +429,8 @@ func TestCallbacks(t *testing.T) {
 		require.Eventually(t, func() bool {
 			got, err := rail.Lookup(t.Context(), "rent-7")
 			return err == nil && got.State == activities.RailReturned
-		}, 10*time.Second, 10*time.Millisecond)
-		require.Eventually(t, func() bool { return len(to.all()) == 2 }, 10*time.Second, 10*time.Millisecond)
+		}, time.Minute, 10*time.Millisecond)
+		require.Eventually(t, func() bool { return len(to.all()) == 2 }, time.Minute, 10*time.Millisecond)
 		require.ElementsMatch(t, []activities.RailState{activities.RailSettled, activities.RailReturned},
 			[]activities.RailState{to.all()[0].callback.Answer.State, to.all()[1].callback.Answer.State},
 			"what a callback says was true when it happened")

@@ -142,7 +142,7 @@ func TestRun(t *testing.T) {
 func greet(ctx workflow.Context, word string) ([]string, error) {
 	var all []string
 	for _, queue := range []string{workflows.TaskQueue, workflows.LedgerTaskQueue("us"), workflows.LedgerTaskQueue("eu")} {
-		ctx := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{TaskQueue: queue, StartToCloseTimeout: time.Second})
+		ctx := workflow.WithActivityOptions(ctx, workflow.ActivityOptions{TaskQueue: queue, StartToCloseTimeout: time.Minute})
 		var one string
 		if err := workflow.ExecuteActivity(ctx, "Greeting", word).Get(ctx, &one); err != nil {
 			return nil, err

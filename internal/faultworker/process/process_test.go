@@ -64,7 +64,7 @@ func TestAnnouncements(t *testing.T) {
 	var heard []fault.EventName
 	c.OnEvent = func(e fault.Event) { heard = append(heard, e.Event) }
 	w := start(t, c)
-	ctx := within(t, 30*time.Second)
+	ctx := within(t, 2*time.Minute)
 	require.NoError(t, w.AwaitReady(ctx))
 	struck, err := w.AwaitFault(ctx, point)
 	require.NoError(t, err)
@@ -95,7 +95,7 @@ func TestAwaitEndsWithTheContext(t *testing.T) {
 func TestThaw(t *testing.T) {
 	t.Parallel()
 	w := start(t, config(roleFrozen))
-	ctx := within(t, 30*time.Second)
+	ctx := within(t, 2*time.Minute)
 	_, err := w.AwaitFault(ctx, point)
 	require.NoError(t, err)
 	awaitState(t, w.PID, 'T')
@@ -122,7 +122,7 @@ func TestStopAndKill(t *testing.T) {
 			t.Run(name+" "+role, func(t *testing.T) {
 				t.Parallel()
 				w := start(t, config(role))
-				require.NoError(t, w.AwaitReady(within(t, 30*time.Second)))
+				require.NoError(t, w.AwaitReady(within(t, 2*time.Minute)))
 				if role == roleFrozen {
 					awaitState(t, w.PID, 'T')
 				}
@@ -154,13 +154,13 @@ func TestFrozenWorkerEndsWithItsParent(t *testing.T) {
 
 	require.NoError(t, parent.Process.Kill())
 	_ = parent.Wait()
-	require.Eventually(t, func() bool { return state(pid) == 0 || state(pid) == 'Z' }, 30*time.Second, 5*time.Millisecond)
+	require.Eventually(t, func() bool { return state(pid) == 0 || state(pid) == 'Z' }, 2*time.Minute, 5*time.Millisecond)
 }
 
 func awaitState(t *testing.T, pid int, want byte) {
 	t.Helper()
 	if runtime.GOOS == "linux" {
-		require.Eventually(t, func() bool { return state(pid) == want }, 30*time.Second, 5*time.Millisecond)
+		require.Eventually(t, func() bool { return state(pid) == want }, 2*time.Minute, 5*time.Millisecond)
 	}
 }
 

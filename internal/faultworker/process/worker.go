@@ -21,8 +21,8 @@ import (
 const (
 	// stopTime is how long a worker that is told to stop may take.
 	stopTime = 5 * time.Second
-	// killTime is how long the kernel may take to end a process.
-	killTime = 10 * time.Second
+	// killTime is how long the kernel may take to end a process: one that waits for a disk ends when that has answered.
+	killTime = time.Minute
 )
 
 // Config is a fault worker to start.
