@@ -10,6 +10,9 @@ import (
 	"payonce/tests/chaos/storm"
 )
 
+// settle is how long everything may take to settle in tests, on a machine however busy.
+const settle = 5 * time.Minute
+
 // A short run of what `make chaos` does, with fixed seeds. The servers are its own, because it kills them.
 func TestChaos(t *testing.T) {
 	t.Parallel()
@@ -28,6 +31,8 @@ func TestChaos(t *testing.T) {
 	for _, seed := range []uint64{1, 2} {
 		config := storm.DefaultRound(seed)
 		config.Transfers, config.Batches, config.Payouts, config.Strikes, config.Witnesses, config.Repeats = 50, 2, 8, storm.AllStrikes(6), 4, 10
+		// Longer than a busy machine needs; a transfer that is stuck never ends.
+		config.Settle, config.Prompt = settle, settle
 		begun := time.Now()
 		outcome, err := world.Round(t.Context(), config)
 		require.NoError(t, err)

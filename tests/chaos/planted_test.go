@@ -26,7 +26,7 @@ type schedule struct {
 	points    storm.Points
 	options   func(*workflows.Options)
 	repeats   int
-	settle    time.Duration // 0: as long as a whole storm
+	settle    time.Duration // 0: as long as anything may
 	// linger is for how long workers do what they do to themselves, after the last transfer was sent.
 	linger time.Duration
 }
@@ -59,7 +59,7 @@ var depositsLost = schedule{transfers: 6, mix: storm.Mix{Kinds: betweens}, point
 
 // late: deposits are written after they were given up.
 var late = schedule{
-	transfers: 5, mix: storm.Mix{Kinds: betweens}, points: storm.OnlyPoints(point("deposit/before=block:5;for=2s")), linger: 4 * time.Second,
+	transfers: 5, mix: storm.Mix{Kinds: betweens}, points: storm.OnlyPoints(point("deposit/before=block:5;for=6s")), linger: 9 * time.Second,
 	options: func(o *workflows.Options) {
 		o.Fast.AttemptsMax, o.Forward.AttemptsMax, o.Forward.TimeoutStartToClose = 0, 1, 700*time.Millisecond
 	},
@@ -126,7 +126,7 @@ func TestPlanted(t *testing.T) {
 			world := newWorld(t, row.plant)
 			schedule := row.schedule
 			if schedule.payouts > 0 {
-				schedule.settle = 15 * time.Second // a payout about which rail and books disagree never ends
+				schedule.settle = 30 * time.Second // a payout about which rail and books disagree never ends
 			}
 			for seed := range uint64(roundsMax) {
 				outcome, violations := schedule.round(t, world, seed+1)
@@ -199,6 +199,7 @@ func (s *schedule) round(t *testing.T, world *storm.World, seed uint64) (*storm.
 	c.Transfers, c.Ledgers, c.Mix, c.Strikes, c.Points, c.Options = s.transfers, 2, s.mix, s.strikes, s.points, s.options
 	c.Batches, c.Payouts, c.Shifts, c.Witnesses, c.Repeats, c.Linger, c.LingerLeast = 0, s.payouts, 0, 0, s.repeats, 20*time.Second, s.linger
 	c.RailPlan = s.plan
+	c.Settle = settle
 	if s.settle > 0 {
 		c.Settle = s.settle
 	}

@@ -9,7 +9,7 @@ import (
 )
 
 // timeoutOrder bounds the search for the order of one account. Where the books are right, it takes milliseconds.
-const timeoutOrder = 20 * time.Second
+const timeoutOrder = 2 * time.Minute
 
 // checkOrder sees that each account is one register: there is an order of all that was asked of it that fits the times at
 // which clients asked and were told, in which each entry leaves the balance that it says, and each refusal had to be.
