@@ -1,5 +1,5 @@
 // Package host runs a worker with faults: the same workflows, activities and ledgers as the worker program, and between the
-// activities and a ledger something that kills, freezes or blocks the process, or loses an answer, at the point and the
+// activities and a ledger something that kills, freezes or holds up the process, or loses an answer, at the point and the
 // number of times that its flags say.
 //
 // The promise: nothing of the worker itself is changed to make that possible, so that what survives here survives there.
