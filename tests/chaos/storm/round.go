@@ -112,6 +112,7 @@ type round struct {
 	mu       sync.Mutex
 	shifting map[string]bool
 	failure  error // of the harness itself
+	abort    context.CancelCauseFunc
 }
 
 // Round runs a round and returns what is left of it. An error is the harness's own: it says nothing about the product.
@@ -142,12 +143,15 @@ func (w *World) Round(ctx context.Context, c RoundConfig) (_ *Outcome, err error
 			return nil, err
 		}
 	}
+	runCtx, abort := context.WithCancelCause(ctx)
+	defer abort(nil)
+	r.abort = abort
 	var workers errgroup.Group
 	for _, s := range w.slots {
 		workers.Go(func() error { return r.keep(s) })
 	}
 	w.rail.begin(r)
-	outcome, err := r.run(ctx)
+	outcome, err := r.run(runCtx)
 	w.rail.begin(nil)
 	r.phase.Store(phaseOver)
 	for _, s := range w.slots {
@@ -161,11 +165,13 @@ func (w *World) Round(ctx context.Context, c RoundConfig) (_ *Outcome, err error
 	return outcome, errors.Join(err, r.failure)
 }
 
-// fail notes an error of the harness itself, which ends the round badly.
+// fail notes an error of the harness itself, which ends the round badly: nobody waits any more for a server that does not come
+// back.
 func (r *round) fail(err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.failure = errors.Join(r.failure, err)
+	r.abort(err)
 }
 
 func (r *round) run(ctx context.Context) (*Outcome, error) {
@@ -182,6 +188,12 @@ func (r *round) run(ctx context.Context) (*Outcome, error) {
 	defer cancelErrands()
 	errands := newErrands(errandsAtOnce)
 	payouts := newErrands(max(r.config.Payouts, 1)) // they take as long as their rail does, and hold up nobody
+	defer func() {
+		// A round that is given up takes what it has sent along: they use the world's clients.
+		cancelErrands()
+		errands.wait(context.WithoutCancel(ctx), timeoutPrepare)
+		payouts.wait(context.WithoutCancel(ctx), timeoutPrepare)
+	}()
 	storm := draw.storm(r.config.Transfers)
 	bundles := draw.bundles(r.config.Batches, storm)
 	r.remittances = draw.remittances(r.config.Payouts, len(storm))
