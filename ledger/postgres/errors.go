@@ -25,7 +25,7 @@ const (
 	verdictUnavailable                // not applied; nothing could have been
 	verdictUnknown                    // COMMIT was sent and its answer did not arrive
 	verdictRerun                      // not applied; the same database transaction may succeed when run again
-	verdictRejected                   // not applied; the data of some operation is at fault
+	verdictRejected                   // not applied; the data of some operation may be at fault
 )
 
 // judge is the one place that knows what PostgreSQL's and the driver's errors mean, by SQLSTATE and constraint name.
@@ -68,12 +68,30 @@ func judge(err error, commitSent bool) verdict {
 		"28", // invalid_authorization_specification
 		"53": // insufficient_resources
 		return verdictUnavailable
-	case "22", // data_exception
-		"23", // integrity_constraint_violation
-		"54": // program_limit_exceeded
+	}
+	if pgErr.SeverityUnlocalized == "ERROR" && isOfData(pgErr.Code) {
 		return verdictRejected
 	}
 	return verdictFailed
+}
+
+// isOfData says whether an error can be about one operation and not another: what the database says of the data that it is
+// given, or that it has, what somebody's own trigger says (raise exception is P0001), and what goes wrong within it.
+func isOfData(code string) bool {
+	switch code[:min(2, len(code))] {
+	case "21", // cardinality_violation
+		"22",             // data_exception
+		"23",             // integrity_constraint_violation
+		"27",             // triggered_data_change_violation
+		"2F", "38", "39", // of functions: sql_routine_exception, external_routine_exception, …_invocation_exception
+		"44", // with_check_option_violation
+		"54", // program_limit_exceeded
+		"P0", // plpgsql_error
+		"XX": // internal_error, such as a damaged page
+		return true
+	default:
+		return false
+	}
 }
 
 // judgeDriver judges errors that are no answer of the server.

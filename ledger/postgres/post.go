@@ -14,8 +14,9 @@ import (
 // The results have the order of the operations; one that is malformed, in conflict or refused spoils no other. Level 2.
 //
 // An error means that no operation has a new outcome, or, for ledger.ErrUnknownOutcome, that all or none have. When
-// PostgreSQL rejects the data of some operation, which only a bug can cause, the batch is carried out in parts until
-// that operation is alone: then every error is in the results, and PostBatch itself returns none.
+// PostgreSQL rejects the data of some operation, which a bug can cause, a damaged page, or a trigger of somebody's own, the
+// batch is carried out in parts until that operation is alone: then every error is in the results, and PostBatch itself
+// returns none.
 //
 // Throughput rises with the size of the batch up to some thousand operations; so does the time for which the accounts
 // are locked. Batches that share accounts are slower at once than one after the other.

@@ -47,8 +47,8 @@ const (
 	huge   = "huge"
 )
 
-// hugeSQL makes the ledger refuse the deposits of one kind of transfers, and the whole database transaction that they share with
-// others, with a text that nobody wants to read. They can be given up all the same.
+// hugeSQL makes the database refuse the deposits of one kind of transfers, as a trigger of somebody's own may, with a text that nobody
+// wants to read, and with them the database transaction that they share with others. They can be given up all the same.
 const hugeSQL = `
 create function refuse_at_length() returns trigger language plpgsql as $$
 begin
@@ -62,8 +62,7 @@ const envQuiet = "PAYONCE_QUIET_MACHINE"
 
 func options(o *workflows.Options) {
 	o.Fast.AttemptsMax = 1
-	// More than a healthy one uses up: it may share its database transaction with poison several times in a row, and with hundreds
-	// at once it may take seconds on a slow machine.
+	// More than a healthy one uses up: with hundreds at once it may take seconds on a slow machine.
 	o.Forward.AttemptsMax = 5
 	o.Fast.TimeoutStartToClose, o.Forward.TimeoutStartToClose = 2*time.Second, 3*time.Second
 }
