@@ -65,8 +65,8 @@ func noPanics(t testing.TB, output *Output, expected bool) {
 	}
 }
 
-// ShortOptions are the workflows' options for tests in which time-outs and caps are reached: as patient as a busy machine
-// needs, and no more.
+// ShortOptions are the workflows' options for tests in which time-outs and caps are reached: short. A test that is about something
+// else gives its attempts more time.
 func ShortOptions() workflows.Options {
 	return workflows.Options{
 		Fast:    workflows.FastOptions{TimeoutStartToClose: time.Second, AttemptsMax: 2, Backoff: 20 * time.Millisecond},
