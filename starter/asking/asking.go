@@ -25,6 +25,8 @@ const (
 	timeoutDefault = 30 * time.Second
 	// timeoutGrace is how long a question outlives the one who asks, who looks meanwhile why there was no answer.
 	timeoutGrace = 10 * time.Second
+	// pauseRepeat is before a question is asked again whose start had no answer.
+	pauseRepeat = 100 * time.Millisecond
 	// timeoutDiagnosis bounds that look.
 	timeoutDiagnosis = 3 * time.Second
 )
@@ -96,8 +98,14 @@ func isTimeout(err error) bool {
 func start(ctx context.Context, c client.Client, options client.StartWorkflowOptions, q Question) (client.WorkflowRun, error) {
 	for {
 		run, err := c.ExecuteWorkflow(ctx, options, q.Workflow, q.Input)
-		if err == nil || !isTimeout(err) || ctx.Err() != nil {
+		if err == nil || !isTimeout(err) {
 			return run, err
+		}
+		// Somebody between may say so at once.
+		select {
+		case <-time.After(pauseRepeat):
+		case <-ctx.Done():
+			return nil, err
 		}
 	}
 }
