@@ -77,10 +77,12 @@ type Request struct {
 
 // Delivery is one callback, with every attempt to deliver it.
 type Delivery struct {
-	EventID   string    `json:"event_id"`
-	Reference string    `json:"reference"`
-	Status    string    `json:"status"`
-	Attempts  []Attempt `json:"attempts"`
+	EventID   string `json:"event_id"`
+	Reference string `json:"reference"`
+	Status    string `json:"status"`
+	// Pending is how many times it is still to be delivered: each ends when it is taken, or given up.
+	Pending  int       `json:"pending"`
+	Attempts []Attempt `json:"attempts"`
 }
 
 // Attempt is one attempt to deliver a callback.

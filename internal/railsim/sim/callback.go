@@ -14,6 +14,7 @@ import (
 const (
 	deliveryAttemptsMax  = 10
 	deliveryRetryDefault = time.Second
+	deliveryRetryMax     = 10 * time.Second
 )
 
 // delivery is a callback on its way.
@@ -34,7 +35,8 @@ func (s *Simulator) announce(p *Payout, c Callbacks) (tellNow func()) {
 		return nothing
 	}
 	s.events++
-	record := &Delivery{EventID: "ev-" + strconv.Itoa(s.events), Reference: p.Reference, Status: p.Status}
+	times := max(c.Times, 1)
+	record := &Delivery{EventID: "ev-" + strconv.Itoa(s.events), Reference: p.Reference, Status: p.Status, Pending: times}
 	s.books.deliveries = append(s.books.deliveries, record)
 	d := delivery{
 		record: record, url: to, secret: s.config.HMACSecret, retry: cmp.Or(ms(c.RetryMS), deliveryRetryDefault),
@@ -44,7 +46,7 @@ func (s *Simulator) announce(p *Payout, c Callbacks) (tellNow func()) {
 		d.secret += "-forged"
 	}
 	send := func() {
-		for range max(c.Times, 1) {
+		for range times {
 			s.deliver(d, 1)
 		}
 	}
@@ -67,9 +69,10 @@ func (s *Simulator) deliver(d delivery, attempt int) {
 	defer s.mu.Unlock()
 	d.record.Attempts = append(d.record.Attempts, done)
 	if taken := 200 <= status && status < 300; taken || attempt == deliveryAttemptsMax {
+		d.record.Pending--
 		return
 	}
-	s.later(d.retry<<(attempt-1), func() { s.deliver(d, attempt+1) })
+	s.later(min(d.retry<<(attempt-1), max(d.retry, deliveryRetryMax)), func() { s.deliver(d, attempt+1) })
 }
 
 func (s *Simulator) post(d delivery) (status int, err error) {

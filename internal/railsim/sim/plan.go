@@ -107,7 +107,7 @@ type Callbacks struct {
 	DelayMS int64  `json:"delay_ms,omitempty"` // how late
 	Early   bool   `json:"early,omitempty"`    // what is decided at once is told before the submit is answered
 	Forged  bool   `json:"forged,omitempty"`   // signed with another secret
-	RetryMS int64  `json:"retry_ms,omitempty"` // after an attempt that was not answered with 2xx; it doubles; 0 is a second
+	RetryMS int64  `json:"retry_ms,omitempty"` // after an attempt that was not answered with 2xx; it doubles, to 10 s at most; 0 is a second
 }
 
 // ParseRules reads a rule, or a list of rules, strictly: a misspelt field would be a fault that never strikes.

@@ -139,7 +139,8 @@ func (r *rail) books(ctx context.Context, prefix string) (books railBooks, err e
 
 var errRailBusy = errors.New("the rail has not decided everything, or not told it")
 
-// awaitRail waits until the rail has decided all payouts of the round, what is to bounce has, and all callbacks are taken.
+// awaitRail waits until the rail has decided all payouts of the round, what is to bounce has, and all callbacks
+// are taken, or given up: a payout does not need them.
 func (r *round) awaitRail(ctx context.Context, limit time.Duration) error {
 	ctx, cancel := context.WithTimeout(ctx, limit)
 	defer cancel()
@@ -151,13 +152,12 @@ func (r *round) awaitRail(ctx context.Context, limit time.Duration) error {
 		for i := range books.Payouts {
 			p := &books.Payouts[i]
 			if p.Status == "pending" || p.Status == "settled" && r.bounces(p.Reference) {
-				return false, errRailBusy
+				return false, fmt.Errorf("%w: the payout %s is %s", errRailBusy, p.Reference, p.Status)
 			}
 		}
 		for i := range books.Callbacks {
-			attempts := books.Callbacks[i].Attempts
-			if len(attempts) == 0 || attempts[len(attempts)-1].Status/100 != 2 {
-				return false, errRailBusy
+			if c := &books.Callbacks[i]; c.Pending > 0 {
+				return false, fmt.Errorf("%w: callback %+v", errRailBusy, *c)
 			}
 		}
 		return true, nil
