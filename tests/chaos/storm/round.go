@@ -194,6 +194,11 @@ func (r *round) run(ctx context.Context) (*Outcome, error) {
 		errands.wait(context.WithoutCancel(ctx), timeoutPrepare)
 		payouts.wait(context.WithoutCancel(ctx), timeoutPrepare)
 	}()
+	nursed, dismiss := context.WithCancel(ctx)
+	var nursing sync.WaitGroup
+	nursing.Go(func() { r.nurse(nursed) })
+	defer nursing.Wait()
+	defer dismiss()
 	storm := draw.storm(r.config.Transfers)
 	bundles := draw.bundles(r.config.Batches, storm)
 	r.remittances = draw.remittances(r.config.Payouts, len(storm))

@@ -53,13 +53,14 @@ type ServersConfig struct {
 type Servers struct {
 	postgres *devstack.Postgres
 	temporal *devstack.Temporal
+	durable  bool // a restart of Temporal loses nothing
 	client   client.Client
 	password string // of the workers' role
 }
 
 // StartServers starts both servers. Nothing is left behind after an error.
 func StartServers(ctx context.Context, c ServersConfig) (_ *Servers, err error) {
-	s := &Servers{password: rand.Text()}
+	s := &Servers{password: rand.Text(), durable: c.Dir != ""}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, s.Close())
