@@ -14,6 +14,7 @@ import (
 const (
 	stateDuplicateDatabase = "42P04"
 	stateUniqueViolation   = "23505"
+	stateObjectInUse       = "55006"
 
 	// identifierBytesMax is where PostgreSQL would cut a name off, without an error.
 	identifierBytesMax = 63
@@ -41,8 +42,9 @@ func (p *Postgres) URLAs(role, password, database string) string {
 }
 
 // CreateDatabase makes a database in UTF-8 that orders texts by their bytes.
-// With a template, it makes a copy of that database, which must have no
-// connections open.
+// With a template, it makes a copy of that database, and waits as long as the
+// context lasts until nobody is connected to that: a session that has ended is
+// cleared away a moment later.
 //
 // A repeat is safe without a template: a database that exists is left as it
 // is. With one it is [ErrDatabaseExists], since what is there may be no copy.
@@ -56,10 +58,20 @@ func (p *Postgres) CreateDatabase(ctx context.Context, name, template string) er
 	} else {
 		statement += " template " + quoteIdentifier(template)
 	}
-	err := p.do(ctx, func(conn *pgx.Conn) error {
-		_, err := conn.Exec(ctx, statement)
-		return err
+	var last error
+	err := poll(ctx, func() (done bool, err error) {
+		last = p.do(ctx, func(conn *pgx.Conn) error {
+			_, err := conn.Exec(ctx, statement)
+			return err
+		})
+		if pgErr, ok := errors.AsType[*pgconn.PgError](last); ok && pgErr.Code == stateObjectInUse {
+			return false, nil
+		}
+		return true, last
 	})
+	if err != nil && !errors.Is(err, last) {
+		err = fmt.Errorf("%w: %w", err, last)
+	}
 	// Two at once can both find the name free: the index then refuses the second.
 	pgErr, ok := errors.AsType[*pgconn.PgError](err)
 	exists := ok && (pgErr.Code == stateDuplicateDatabase || pgErr.Code == stateUniqueViolation)

@@ -9,7 +9,6 @@ import (
 	"context"
 	"crypto/rand"
 	"encoding/hex"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -17,8 +16,6 @@ import (
 	"sync/atomic"
 	"testing"
 	"time"
-
-	"github.com/jackc/pgx/v5/pgconn"
 
 	"payonce/internal/devstack"
 	"payonce/ledger/postgres"
@@ -90,7 +87,9 @@ func newDatabase(t testing.TB, migrated bool) Database {
 	}
 	name := fmt.Sprintf("%s_%d", server.prefix, server.number.Add(1))
 	// A test that has a deadline of its own must not leave its database behind.
-	if err := createDatabase(p, name, from); err != nil {
+	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
+	defer cancel()
+	if err := p.CreateDatabase(ctx, name, from); err != nil {
 		t.Fatalf("pgtest: %v", err)
 	}
 	t.Cleanup(func() {
@@ -99,19 +98,6 @@ func newDatabase(t testing.TB, migrated bool) Database {
 		}
 	})
 	return Database{Name: name, WorkerURL: p.URLAs(workerRole, workerPassword, name), OwnerURL: p.URL(name)}
-}
-
-// createDatabase makes a database. PostgreSQL waits for some seconds for those who are connected to the one that it copies:
-// on a busy machine, the session that has migrated it may take longer to be cleared away.
-func createDatabase(p *devstack.Postgres, name, from string) error {
-	ctx, cancel := context.WithTimeout(context.Background(), startTimeout)
-	defer cancel()
-	for {
-		err := p.CreateDatabase(ctx, name, from)
-		if pgErr, ok := errors.AsType[*pgconn.PgError](err); !ok || pgErr.Code != "55006" || ctx.Err() != nil { // object_in_use
-			return err
-		}
-	}
 }
 
 func template() string { return server.prefix + "_template" }

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/operatorservice/v1"
 	"go.temporal.io/api/serviceerror"
@@ -84,21 +83,6 @@ func (s *postgresServer) migrate(ctx context.Context, database string) error {
 		return fmt.Errorf("worker migrate: %w\n%s", err, out)
 	}
 	return nil
-}
-
-// copyLedger makes a database that is migrated and empty.
-func (s *postgresServer) copyLedger(ctx context.Context, name string) error {
-	for {
-		err := s.CreateDatabase(ctx, name, s.template)
-		var pgErr *pgconn.PgError
-		// The session that migrated it is still being cleared away.
-		if !errors.As(err, &pgErr) || pgErr.Code != "55006" {
-			return err
-		}
-		if ctx.Err() != nil {
-			return errors.Join(ctx.Err(), err)
-		}
-	}
 }
 
 // drop drops a database while others go on.

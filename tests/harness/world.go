@@ -79,11 +79,11 @@ func New(t testing.TB, c Config) *World {
 	for _, ledger := range w.Ledgers {
 		name := fmt.Sprintf("%s_%d_%s", runName(), number, ledger)
 		w.names[ledger] = name
+		from := w.postgres.template
 		if c.NotMigrated {
-			require.NoError(t, w.postgres.CreateDatabase(ctx, name, ""))
-		} else {
-			require.NoError(t, w.postgres.copyLedger(ctx, name))
+			from = ""
 		}
+		require.NoError(t, w.postgres.CreateDatabase(ctx, name, from))
 	}
 	var err error
 	w.Temporal, err = w.temporal.makeNamespace(ctx, w.Namespace)

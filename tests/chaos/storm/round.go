@@ -136,7 +136,7 @@ func (w *World) Round(ctx context.Context, c RoundConfig) (_ *Outcome, err error
 	defer r.namespaced.Close()
 	for _, ledger := range ledgers {
 		r.databases[ledger] = w.database(w.rounds, ledger)
-		if err := w.servers.copyLedger(ctx, r.databases[ledger]); err != nil {
+		if err := w.servers.postgres.CreateDatabase(ctx, r.databases[ledger], template); err != nil {
 			return nil, err
 		}
 		if err := r.openAccounts(ctx, ledger); err != nil {

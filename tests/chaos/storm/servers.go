@@ -12,7 +12,6 @@ import (
 	"time"
 
 	"github.com/jackc/pgx/v5"
-	"github.com/jackc/pgx/v5/pgconn"
 	"go.temporal.io/api/enums/v1"
 	"go.temporal.io/api/operatorservice/v1"
 	"go.temporal.io/api/serviceerror"
@@ -151,17 +150,6 @@ func (s *Servers) withDatabase(ctx context.Context, database string, do func(*pg
 	}
 	defer func() { _ = conn.Close(context.WithoutCancel(ctx)) }()
 	return do(conn)
-}
-
-// copyLedger makes a database with an empty ledger.
-func (s *Servers) copyLedger(ctx context.Context, database string) error {
-	return retry(ctx, func() (final bool, err error) {
-		err = s.postgres.CreateDatabase(ctx, database, template)
-		var pgErr *pgconn.PgError
-		// The session before is still being cleared away from the template.
-		busy := errors.As(err, &pgErr) && pgErr.Code == "55006"
-		return !busy, err
-	})
 }
 
 // makeNamespace makes a namespace that is ready for transfers.
