@@ -470,7 +470,7 @@ func TestPayoutCancelled(t *testing.T) {
 	t.Parallel()
 	var worker *harness.FaultWorker
 	w := newRailWorld(t, func(w *harness.World, rail *harness.Rail) {
-		worker = w.StartFaultWorker(t, harness.FaultConfig{Env: rail.Env(), Options: harness.Held, Faults: []string{"reserve/after=hold;key=payout/unsent/reserve"}})
+		worker = w.StartFaultWorker(t, harness.FaultConfig{Env: rail.Env(), Options: patiently, Faults: []string{"reserve/after=hold;key=payout/unsent/reserve"}})
 	})
 	start := func(t *testing.T, id string) workflows.PayoutInput {
 		t.Helper()

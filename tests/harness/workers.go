@@ -107,12 +107,6 @@ type FaultConfig struct {
 // of a workflow task, which is 10 s.
 func Durable(o *workflows.Options) { o.Fast.AttemptsMax = 0 }
 
-// Held is Durable, and an attempt may take as long as anything may: a FaultConfig.Options for the fault "hold", which is no failure.
-func Held(o *workflows.Options) {
-	Durable(o)
-	o.Forward.TimeoutStartToClose, o.Settle.TimeoutStartToClose = patience, patience
-}
-
 // FaultWorker is the worker with faults that runs. The methods of process.Worker are there too.
 type FaultWorker struct {
 	*process.Worker

@@ -30,25 +30,20 @@ func (p Program) Run(ctx context.Context, args []string, stdin io.Reader, stdout
 		var cancel context.CancelFunc
 		ctx, cancel = context.WithCancel(ctx)
 		defer cancel()
-		var ended <-chan struct{}
-		letGo, ended = listen(stdin)
-		go func() {
-			<-ended
-			cancel()
-		}()
+		letGo = listen(stdin, cancel)
 	}
 	return c.serve(ctx, stdout, letGo)
 }
 
-// listen reads what the process is told: the first line closes letGo, the end of input ended.
-func listen(stdin io.Reader) (letGo, ended <-chan struct{}) {
-	line, end := make(chan struct{}), make(chan struct{})
-	var once sync.Once
+// listen reads what the process is told: the first line closes letGo, and the end of input calls ended.
+func listen(stdin io.Reader, ended func()) (letGo <-chan struct{}) {
+	line := make(chan struct{})
+	release := sync.OnceFunc(func() { close(line) })
 	go func() {
-		defer close(end)
+		defer ended()
 		for lines := bufio.NewScanner(stdin); lines.Scan(); {
-			once.Do(func() { close(line) })
+			release()
 		}
 	}()
-	return line, end
+	return line
 }

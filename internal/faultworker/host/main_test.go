@@ -26,7 +26,7 @@ func writeOnce(text string) int {
 	if err != nil {
 		panic(err)
 	}
-	letGo, _ := listen(os.Stdin)
+	letGo := listen(os.Stdin, func() {})
 	plan := newPlan([]fault.Fault{f}, newAnnouncer(os.Stdout), newPolls(nil, true, nil), letGo)
 	books := &fakeLedger{onPost: func(context.Context) { fmt.Fprintln(os.Stdout, "wrote") }}
 	outcome, err := (&faultyLedger{Ledger: books, plan: plan}).Post(context.Background(), anOperation("transfer/a/withdraw"))

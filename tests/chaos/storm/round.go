@@ -185,15 +185,15 @@ func (r *round) run(ctx context.Context) (*Outcome, error) {
 
 	begun := time.Now()
 	errandsCtx, cancelErrands := context.WithCancel(ctx)
-	defer cancelErrands()
 	errands := newErrands(errandsAtOnce)
 	payouts := newErrands(max(r.config.Payouts, 1)) // they take as long as their rail does, and hold up nobody
-	defer func() {
-		// A round that is given up takes what it has sent along: they use the world's clients.
+	// recall takes back what is still under way, also when the round is given up: it uses the world's clients.
+	recall := func() {
 		cancelErrands()
 		errands.wait(context.WithoutCancel(ctx), timeoutPrepare)
 		payouts.wait(context.WithoutCancel(ctx), timeoutPrepare)
-	}()
+	}
+	defer recall()
 	nursed, dismiss := context.WithCancel(ctx)
 	var nursing sync.WaitGroup
 	nursing.Go(func() { r.nurse(nursed) })
@@ -247,9 +247,7 @@ func (r *round) run(ctx context.Context) (*Outcome, error) {
 		r.record.tell("%v", err) // what follows from it, the checker finds
 	}
 	r.awaitClosed(ctx, max(limit-time.Since(begun), time.Second))
-	cancelErrands()
-	errands.wait(ctx, timeoutPrepare)
-	payouts.wait(ctx, timeoutPrepare)
+	recall()
 	outcome.Settled = time.Since(begun)
 	if ctx.Err() != nil {
 		return nil, context.Cause(ctx)
